@@ -1,0 +1,5 @@
+"""``python -m deployer``."""
+
+from deployer.cli import main
+
+main()

@@ -1,0 +1,93 @@
+"""The one door to the terminal: words to stderr, results to stdout, plain without a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from deployer.protocol.codec import to_plain
+from deployer.protocol.finding import Finding, Level
+
+_COLOURS = {Level.ERROR: "31;1", Level.WARNING: "33;1", Level.NOTE: "36;1"}
+
+
+def coloured(stream: Any = None) -> bool:
+    """Whether ``stream`` (stderr) takes colour: a terminal, and NO_COLOR not set."""
+    stream = stream or sys.stderr
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, code: str, stream: Any = None) -> str:
+    """``text`` in an SGR colour where the stream takes it."""
+    return f"\x1b[{code}m{text}\x1b[0m" if coloured(stream) else text
+
+
+def say(text: str = "") -> None:
+    """Words for people: stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def result(text: str) -> None:
+    """The result: stdout."""
+    print(text, flush=True)
+
+
+def result_json(value: Any, *, stream: bool = False) -> None:
+    """A JSON result on stdout: one line when part of a stream, indented otherwise."""
+    plain = to_plain(value)
+    print(json.dumps(plain, separators=(",", ":")) if stream else json.dumps(plain, indent=2), flush=True)
+
+
+def show_findings(findings: Sequence[Finding]) -> None:
+    """Findings as a good compiler prints them: place, level, what is wrong, the source line marked, what to write."""
+    for finding in findings:
+        place = f"{_relative(finding.where.file)}" if finding.where else ""
+        if finding.where and finding.where.line:
+            place += f":{finding.where.line}:{finding.where.column or 1}"
+        level = paint(finding.level.value, _COLOURS[finding.level])
+        say(f"{place + ': ' if place else ''}{level}: {finding.message} [{finding.code}]")
+        if finding.where and finding.where.line:
+            for line in _marked(finding.where.file, finding.where.line, finding.where.column):
+                say(line)
+        if finding.hint:
+            say(f"    {paint('help', '32;1')}: {finding.hint}")
+
+
+def _relative(file: str) -> str:
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except ValueError:
+        return file
+
+
+def _marked(file: str, line: int, column: int | None) -> list[str]:
+    try:
+        text = Path(file).read_text(encoding="utf-8").splitlines()[line - 1]
+    except (OSError, IndexError, UnicodeDecodeError):
+        return []
+    gutter = f"{line:>5} | "
+    shown = [gutter + text.replace("\t", " ")]
+    if column:
+        width = 1
+        while column - 1 + width < len(text) and text[column - 1 + width] not in " =\t,]}":
+            width += 1
+        shown.append(" " * 6 + "| " + " " * (column - 1) + paint("^" * width, "31;1"))
+    return shown
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """The shape of DESIGN section 6: code, level, message, file, line, column, hint."""
+    where = finding.where
+    return {
+        "code": finding.code,
+        "level": finding.level.value,
+        "message": finding.message,
+        "file": where.file if where else None,
+        "line": where.line if where else None,
+        "column": where.column if where else None,
+        "hint": finding.hint,
+    }

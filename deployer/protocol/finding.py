@@ -1,0 +1,48 @@
+"""One diagnostic, made on the client or on a host."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Optional, Tuple
+
+
+class Level(enum.Enum):
+    """How grave a finding is: an error stops a push before anything changes."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclasses.dataclass(frozen=True)
+class Where:
+    """A place in a file of the admin's. ``line`` and ``column`` count from 1; None where only the file is known."""
+
+    file: str
+    line: Optional[int] = None
+    column: Optional[int] = None
+
+    def __str__(self) -> str:
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One diagnostic.
+
+    ``code`` is stable and dashed ("unknown-key"). ``key`` is the path in the settings, ``("args", "port")``, so that
+    a finding made on a host can be given its place in the TOML file later (``where``). ``hint`` is what to write or
+    to type; empty where nothing helps.
+    """
+
+    code: str
+    level: Level
+    message: str
+    key: Tuple[str, ...] = ()
+    where: Optional[Where] = None
+    hint: str = ""
+
+    def at(self, where: Optional[Where]) -> "Finding":
+        """The same finding with its place, unless it has one."""
+        return self if self.where or not where else dataclasses.replace(self, where=where)
