@@ -9,7 +9,6 @@ from deployer.protocol.codec import Unknown
 from deployer.protocol.finding import Finding
 from deployer.protocol.holder import Holder
 
-
 NOT_ASKED = Unknown("not asked")
 
 
