@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from typing import Dict, Optional, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -19,6 +19,20 @@ ENVIRONMENT = {
 }
 TIMED_OUT = 124
 NOT_FOUND = 127
+
+
+class Refusal(Exception):
+    """An operation that cannot be done, as the client is told it: a stable dashed ``code``, words, and figures."""
+
+    def __init__(self, code: str, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+Emit = Callable[[str, Dict[str, Any]], None]
+"""How an operation tells what happens meanwhile: the event's name and its data."""
 
 
 @dataclasses.dataclass(frozen=True)
