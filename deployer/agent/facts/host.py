@@ -1,0 +1,76 @@
+"""The machine itself."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+from typing import Dict, Sequence, Union
+
+from deployer.agent.door import run
+from deployer.protocol.codec import Unknown
+from deployer.protocol.facts import HostFacts
+
+
+def host_facts(disk_paths: Sequence[str] = ()) -> HostFacts:
+    """Never fails: what cannot be found out is ``Unknown``."""
+    memory = _meminfo()
+    return HostFacts(
+        hostname=socket.gethostname(),
+        boot_id=_read("/proc/sys/kernel/random/boot_id").strip(),
+        kernel=platform.release(),
+        os_name=_os_name(),
+        systemd=systemd_version(),
+        python=platform.python_version(),
+        memory_total=memory.get("MemTotal", Unknown("/proc/meminfo does not say")),
+        memory_available=memory.get("MemAvailable", Unknown("/proc/meminfo does not say")),
+        free_disk={path: free for path in disk_paths for free in [_free(path)] if free is not None},
+        local_ports=_local_ports(),
+        virtualization=_virtualization(),
+    )
+
+
+def systemd_version() -> Union[int, Unknown]:
+    """From the manager's own answer: the number before any "-" or "." of the distribution's."""
+    ran = run(["systemctl", "--version"], timeout=10)
+    match = re.match(r"systemd (\d+)", ran.out)
+    return int(match.group(1)) if match else Unknown("systemctl --version: {}".format(ran.said))
+
+
+def _meminfo() -> Dict[str, int]:
+    lines = re.findall(r"^(\w+):\s+(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
+    return {name: int(kib) * 1024 for name, kib in lines}
+
+
+def _free(path: str) -> Union[int, None]:
+    """Free bytes for an ordinary user of the file system under ``path``, or under its nearest parent that exists."""
+    while path and not os.path.exists(path):
+        path = os.path.dirname(path)
+    try:
+        status = os.statvfs(path or "/")
+    except OSError:
+        return None
+    return status.f_bavail * status.f_frsize
+
+
+def _local_ports() -> Union[str, Unknown]:
+    text = " ".join(_read("/proc/sys/net/ipv4/ip_local_port_range").split())
+    return text or Unknown("net.ipv4.ip_local_port_range is not readable")
+
+
+def _os_name() -> str:
+    match = re.search(r'^PRETTY_NAME="?([^"\n]*)', _read("/etc/os-release"), re.MULTILINE)
+    return match.group(1) if match else ""
+
+
+def _virtualization() -> str:
+    return _read("/run/systemd/container").strip()
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,128 @@
+"""The one door into a transaction: ``(unit, number)`` and what is on the disk.
+
+It runs in a transient unit of its own. When it is killed, systemd starts it once more, and it reads from the record
+what it was doing: then it undoes that first (or finishes it, when the new release had been found good).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, Optional
+
+from deployer.agent.facts.unit import show
+from deployer.agent.store import record as records
+from deployer.agent.store.events import EventFile
+from deployer.agent.store.lock import Held, HostLock
+from deployer.agent.store.record import Interrupted, Record
+from deployer.agent.store.releases import Manifest, Store
+from deployer.agent.transact import manager, steps
+from deployer.agent.transact.context import Context, StepFailed
+from deployer.agent.transact.found import ACTIVE, find
+from deployer.agent.transact.push import push
+from deployer.agent.transact.report import report
+from deployer.agent.transact.rollback import roll_back
+from deployer.protocol.message import RESULT
+from deployer.protocol.outcome import Outcome
+from deployer.protocol.redact import Redactor
+
+
+def transact(unit: str, number: int, store: Optional[Store] = None) -> int:
+    """Runs or recovers the transaction; its exit status says only whether it came to an end it could tell."""
+    store = store or Store()
+    events = _events(store, unit, number)
+    try:
+        manifest = store.manifest(unit, number)
+        with HostLock(store.base, who=manifest.who, source=manifest.source, unit=unit, number=number) as lock:
+            data = _under_lock(store, manifest, lock, events)
+    except Held as held:
+        data = {"outcome": Outcome.LOCKED.value, "unit": unit, "release": number, "holder": held.note,
+                "state_now": "nothing was changed on the host", "reason": str(held)}
+    except (OSError, ValueError) as error:
+        data = {"outcome": Outcome.REFUSED.value, "unit": unit, "release": number, "reason": str(error),
+                "state_now": "nothing was changed on the host", "code": "store-damaged"}
+    events.emit(RESULT, data)
+    events.close()
+    return 0
+
+
+def _under_lock(store: Store, manifest: Manifest, lock: HostLock, events: EventFile) -> Dict[str, Any]:
+    for unit in store.units():
+        interrupted = records.read(store.record_path(unit))
+        if interrupted and not interrupted.ended:
+            if (unit, interrupted.number) == (manifest.unit, manifest.number):
+                return recover(store, interrupted, lock, events)
+            events.emit("recovery", {"unit": unit, "release": interrupted.number, "step": interrupted.step})
+            _recover_another(store, interrupted, lock)
+    return _fresh(store, manifest, lock, events)
+
+
+def _fresh(store: Store, manifest: Manifest, lock: HostLock, events: EventFile) -> Dict[str, Any]:
+    state = show(manifest.unit)
+    enabled = manager.is_enabled(manifest.unit)
+    current = store.current(manifest.unit)
+    # A unit that was found is looked at again each time: it is not the tool's, and may have changed since.
+    previous = current if current and current.kind != "found" else find(store, manifest.unit, enabled)
+    record = Record(store.record_path(manifest.unit))
+    context = Context(store, manifest.unit, manifest, previous, record, lock, events.emit,
+                      was_active=state.get("ActiveState") in ACTIVE, was_enabled=enabled)
+    record.begin(unit=manifest.unit, number=manifest.number, previous=previous.number if previous else None,
+                 was_active=context.was_active, was_enabled=enabled, who=manifest.who, source=manifest.source)
+    data = push(context)
+    _end(context, data)
+    return data
+
+
+def recover(store: Store, interrupted: Interrupted, lock: HostLock, events: EventFile) -> Dict[str, Any]:
+    """Finishes the undo of an interrupted transaction, or its keeping when every gate had passed."""
+    manifest = store.manifest(interrupted.unit, interrupted.number)
+    previous = None if interrupted.previous is None else store.manifest(interrupted.unit, interrupted.previous)
+    record = Record(store.record_path(interrupted.unit))
+    record.resume()
+    context = Context(store, interrupted.unit, manifest, previous, record, lock, events.emit,
+                      was_active=interrupted.was_active, was_enabled=interrupted.was_enabled,
+                      step_now=interrupted.step)
+    cut_off = StepFailed("the push was cut off in the step {}".format(interrupted.step or "preflight"), code="cut-off")
+    if not interrupted.touched:
+        steps.leave(context)
+        data = report(context, Outcome.INTERRUPTED, cut_off)
+    elif interrupted.kept:
+        context.figures = dict(manifest.figures)
+        steps.keep(context)
+        data = report(context, Outcome.DONE)
+    else:
+        data = roll_back(context, cut_off)
+    _end(context, data)
+    return data
+
+
+def _recover_another(store: Store, interrupted: Interrupted, lock: HostLock) -> None:
+    """Another unit's interrupted transaction, told in its own events, so that its operator can still read it."""
+    events = _events(store, interrupted.unit, interrupted.number)
+    try:
+        data = recover(store, interrupted, lock, events)
+    except (OSError, ValueError) as error:
+        data = {"outcome": Outcome.FAILED.value, "unit": interrupted.unit,
+                "reason": "cannot be recovered: {}".format(error)}
+        Record(store.record_path(interrupted.unit)).begin(unit=interrupted.unit, number=interrupted.number)
+    events.emit(RESULT, data)
+    events.close()
+
+
+def _end(context: Context, data: Dict[str, Any]) -> None:
+    outcome = str(data["outcome"])
+    if outcome in (Outcome.REFUSED.value, Outcome.INTERRUPTED.value):
+        context.store.update(context.release, outcome=outcome, ended=time.time())
+        context.store.strip(context.unit, context.release.number)
+    try:
+        context.record.end(outcome)
+    except OSError:
+        pass
+
+
+def _events(store: Store, unit: str, number: int) -> EventFile:
+    events = EventFile(store.events_path(unit, number), Redactor(store.secrets(unit, number).values()))
+    try:
+        events.resume()
+    except FileNotFoundError:
+        events.create()
+    return events
