@@ -1,0 +1,115 @@
+"""What a push would change on a host: files, arguments, secrets, and hand edits apart from them."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from deployer.protocol.facts import Facts, InstalledFile
+from deployer.render.model import Release, SecretText
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """``kind``: added, changed or removed. ``diff`` is a unified diff, empty for files with secrets."""
+
+    path: str
+    kind: str
+    diff: str = ""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """``arguments``: name -> (value on the host, declared value); None where it is absent."""
+
+    files: tuple[FileChange, ...] = ()
+    arguments: Mapping[str, tuple[str | None, str | None]] | None = None
+    secrets: bool = False
+    first: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.files) or self.secrets
+
+    def words(self) -> str:
+        """In one line, for a plan."""
+        if not self:
+            return "nothing to change"
+        parts = [f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in (self.arguments or {}).items()]
+        parts = parts[:6] + ([f"and {len(parts) - 6} more arguments"] if len(parts) > 6 else [])
+        if not parts:
+            parts = [f"{change.path} {change.kind}" for change in self.files]
+        if self.secrets:
+            parts.append("secrets")
+        return "; ".join(parts)
+
+
+def changes(release: Release, facts: Facts, secrets_differ: bool) -> Changes:
+    """Compares the rendered files with those on the host."""
+    present = {file.path: file for file in facts.unit.files if file.digest}
+    found: list[FileChange] = []
+    for file in release.files:
+        old = present.pop(file.path, None)
+        if isinstance(file.text, SecretText):
+            if old is None:
+                found.append(FileChange(file.path, "added"))
+            continue
+        if old is None:
+            found.append(FileChange(file.path, "added", _diff("", file.text, file.path)))
+        elif old.text != file.text or old.mode != file.mode:
+            found.append(FileChange(file.path, "changed", _diff(old.text or "", file.text, file.path)))
+    found += [FileChange(path, "removed", _diff(old.text or "", "", path)) for path, old in sorted(present.items())]
+    return Changes(
+        files=tuple(found), arguments=arguments(running_argv(facts), release.argv) if found else {},
+        secrets=secrets_differ, first=facts.unit.current is None,
+    )
+
+
+def running_argv(facts: Facts) -> Sequence[str]:
+    """The command line of the current release, as the store keeps it."""
+    for entry in facts.unit.releases:
+        if entry.get("number") == facts.unit.current:
+            return [str(word) for word in entry.get("argv", ())]
+    return []
+
+
+def arguments(old: Sequence[str], new: Sequence[str]) -> dict[str, tuple[str | None, str | None]]:
+    """Arguments that differ between two command lines, by long name."""
+    before, after = _options(old), _options(new)
+    return {name: (before.get(name), after.get(name)) for name in [*after, *(n for n in before if n not in after)]
+            if before.get(name) != after.get(name)}
+
+
+def hand_edits(facts: Facts) -> list[InstalledFile]:
+    """Installed files that were edited by hand since the last push."""
+    edited = {finding.where.file for finding in facts.unit.drift if finding.where}
+    return [file for file in facts.unit.files if file.path in edited]
+
+
+def unified(change: FileChange) -> str:
+    return change.diff or f"{change.path} {change.kind} (holds secrets: not shown)\n"
+
+
+def _options(argv: Sequence[str]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    name = ""
+    for word in argv:
+        if word.startswith("--"):
+            name, _, value = word.partition("=")
+            options[name] = value
+        elif name:
+            options[name] = f"{options[name]} {word}".strip()
+    return options
+
+
+def _diff(old: str, new: str, path: str) -> str:
+    name = os.path.basename(path)
+    return "".join(
+        line if line.endswith("\n") else line + "\n"
+        for line in difflib.unified_diff(old.splitlines(), new.splitlines(), f"host:{path}", f"declared:{name}", lineterm="")
+    )
+
+
+def _value(value: str | None) -> str:
+    return "(absent)" if value is None else value or "(on)"

@@ -1,0 +1,178 @@
+"""Settings, rendered release and the host's facts -> findings. Pure: nothing is asked, nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from deployer.protocol.codec import Unknown
+from deployer.protocol.facts import Facts, Gpu
+from deployer.protocol.finding import Finding, Level
+from deployer.protocol.holder import Holder, HolderClass
+from deployer.render.model import Release
+from deployer.rollout.units import argument
+from deployer.settings.model import UnitSettings
+
+SYSTEMD_NEEDED = 247
+"""LoadCredential=; systemd's release notes."""
+DISK_NEEDED = 64 << 20
+
+
+def judge(settings: UnitSettings, release: Release, facts: Facts, *, overwrite_drift: bool = False) -> list[Finding]:
+    """Everything that speaks against this release on this host, gravest first, each with its place in the settings."""
+    found = [
+        *_systemd(facts), *_version(settings, facts), *_disk(facts), *_port(settings, release, facts),
+        *_gpus(settings, facts), *_holders(settings, facts), *_memory(settings, facts),
+        *(() if overwrite_drift else _drift(facts)), *facts.findings,
+    ]
+    order = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2}
+    placed = [finding.at(settings.spans.where(finding.key)) if settings.spans and finding.key else finding
+              for finding in found]
+    return sorted(placed, key=lambda finding: order[finding.level])
+
+
+def _systemd(facts: Facts) -> Iterator[Finding]:
+    version = facts.host.systemd
+    if isinstance(version, Unknown):
+        yield Finding("systemd-unknown", Level.ERROR, f"the host's systemd did not answer: {version.reason}")
+    elif version < SYSTEMD_NEEDED:
+        yield Finding("systemd-too-old", Level.ERROR,
+                      f"the host runs systemd {version}, at least {SYSTEMD_NEEDED} is needed for LoadCredential=")
+
+
+def _version(settings: UnitSettings, facts: Facts) -> Iterator[Finding]:
+    installed, key = facts.sglang, (settings.program if settings.program == "router" else "sglang", "version")
+    if isinstance(installed, Unknown):
+        yield Finding("sglang-unknown", Level.WARNING,
+                      f"the release in the environment is not known: {installed.reason}", key=key)
+        return
+    declared = settings.sglang
+    try:
+        specifier = SpecifierSet(declared if declared[:1] in "<>=!~" else f"=={declared}")
+        fits = specifier.contains(Version(installed), prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        fits = installed == declared
+    if not fits:
+        yield Finding("sglang-version", Level.ERROR,
+                      f"the host has SGLang {installed}, the settings declare {declared}", key=key,
+                      hint=f'declare version = "{installed}", or install the declared release on the host')
+
+
+def _disk(facts: Facts) -> Iterator[Finding]:
+    for path, free in facts.host.free_disk.items():
+        if path in ("/var/lib", "/etc") and free < DISK_NEEDED:
+            yield Finding("disk-full", Level.ERROR, f"only {free >> 20} MiB are free under {path} on the host",
+                          hint=f"free at least {DISK_NEEDED >> 20} MiB there")
+
+
+def _port(settings: UnitSettings, release: Release, facts: Facts) -> Iterator[Finding]:
+    port = release.expectations.port
+    if port is None or isinstance(facts.sockets, Unknown):
+        return
+    for socket in facts.sockets:
+        if socket.port == port and socket.unit != settings.unit:
+            owner = socket.unit or (f"pid {socket.pid} ({socket.command})" if socket.pid else "an unseen process")
+            yield Finding("port-held", Level.ERROR, f"port {port} is held by {owner}", key=("args", "port"),
+                          hint=f"declare another port, or stop {owner}")
+            return
+
+
+def meant(settings: UnitSettings, facts: Facts) -> list[Gpu]:
+    """The GPUs that the settings mean, of those that the host has."""
+    devices = settings.gpu.devices
+    if devices is None:
+        return []
+    if devices == "all":
+        return list(facts.gpus.gpus)
+    return [gpu for gpu in facts.gpus.gpus if gpu.index in devices or gpu.uuid in devices]
+
+
+def _gpus(settings: UnitSettings, facts: Facts) -> Iterator[Finding]:
+    devices = settings.gpu.devices
+    if devices is None:
+        return
+    for error in facts.gpus.errors:
+        if error.code in ("insufficient-permissions", "partial") and facts.gpus.gpus:
+            yield Finding(f"gpu-{error.code}", Level.WARNING, f"nvidia-smi: {error.message or error.code}",
+                          key=("gpu",))
+        else:
+            yield Finding(f"gpu-{error.code}", Level.ERROR, f"nvidia-smi: {error.message or error.code}", key=("gpu",),
+                          hint="run nvidia-smi on the host; declare `devices = \"none\"` for a server without GPUs"
+                          if error.code == "no-driver" else "run nvidia-smi on the host")
+    if not facts.gpus.gpus:
+        if not facts.gpus.errors:
+            yield Finding("no-gpus", Level.ERROR, "the host shows no GPU", key=("gpu", "devices"))
+        return
+    known = {gpu.index for gpu in facts.gpus.gpus} | {gpu.uuid for gpu in facts.gpus.gpus}
+    missing = [str(device) for device in devices if device not in known] if isinstance(devices, tuple) else []
+    if missing:
+        yield Finding("gpu-missing", Level.ERROR, f"the host has no GPU {', '.join(missing)}", key=("gpu", "devices"),
+                      hint="deployer gpus lists them")
+    needed = _int(argument(settings, "tp-size"), 1) * _int(argument(settings, "pp-size"), 1)
+    nodes = _int(argument(settings, "nnodes"), 1)
+    here = len(meant(settings, facts))
+    if not missing and needed // max(nodes, 1) > here:
+        yield Finding("too-few-gpus", Level.ERROR,
+                      f"tp-size × pp-size needs {needed // max(nodes, 1)} GPUs here, the unit has {here}",
+                      key=("args", "tp-size"))
+
+
+def _holders(settings: UnitSettings, facts: Facts) -> Iterator[Finding]:
+    if isinstance(facts.holders, Unknown):
+        if settings.gpu.devices is not None:
+            yield Finding("holders-unknown", Level.WARNING, f"GPU holders are not known: {facts.holders.reason}")
+        return
+    gpus = {gpu.uuid: gpu.index for gpu in meant(settings, facts)}
+    for holder in foreign(facts.holders, set(gpus), settings.unit):
+        memory = sum(held or 0 for uuid, held in holder.memory.items() if uuid in gpus)
+        on = ", ".join(str(gpus[uuid]) for uuid in holder.memory if uuid in gpus)
+        whose = holder.unit or holder.container or holder.session or f"user {holder.user}"
+        yield Finding(
+            "foreign-holder", Level.ERROR,
+            f"pid {holder.pid} of {whose} holds {f'{memory} MiB' if memory else 'memory'} on GPU {on or '?'}: "
+            f"{' '.join(holder.argv)[:80]} ({holder.proof})", key=("gpu", "clean"),
+            hint=f"stop it, or declare other devices; deployer gpus shows all ({_choice(holder)})",
+        )
+
+
+def foreign(holders: tuple[Holder, ...], gpus: set[str], unit: str) -> list[Holder]:
+    """Holders on these GPUs that a push of ``unit`` must not end. Graphics and monitoring are not in its way."""
+    return [holder for holder in holders
+            if holder.holder_class in (HolderClass.FOREIGN, HolderClass.OWN) and holder.unit != unit
+            and gpus & set(holder.memory)]
+
+
+def _choice(holder: Holder) -> str:
+    if holder.unit:
+        return f"systemctl stop {holder.unit}"
+    return "ask its owner" if holder.session else "deployer clean --scope all asks before ending it"
+
+
+def _memory(settings: UnitSettings, facts: Facts) -> Iterator[Finding]:
+    size, total = argument(settings, "hicache-size"), facts.host.memory_total
+    if size is None or isinstance(total, Unknown):
+        return
+    ranks = _int(argument(settings, "tp-size"), 1) * _int(argument(settings, "pp-size"), 1)
+    ranks //= max(_int(argument(settings, "nnodes"), 1), 1)
+    wanted = int(float(str(size)) * 1e9) * ranks
+    if wanted > total - (10 << 30):
+        yield Finding("hicache-too-big", Level.ERROR,
+                      f"hicache-size {size} GB × {ranks} ranks pins {wanted / 1e9:.0f} GB, "
+                      f"the host has {total / 1e9:.0f} GB in all", key=("args", "hicache-size"),
+                      hint=f"at most {max(0, int((total - (10 << 30)) / ranks / 1e9))} per rank")
+
+
+def _drift(facts: Facts) -> Iterator[Finding]:
+    for finding in facts.unit.drift:
+        yield Finding(finding.code, Level.ERROR, finding.message,
+                      hint="deployer diff shows it; deployer adopt takes it over; push --overwrite-drift discards it")
+
+
+def _int(value: Any, default: int) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return default
