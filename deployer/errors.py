@@ -8,13 +8,15 @@
     │   ├── HostKeyError      3    unknown or changed host key
     │   ├── SudoError         3    sudo refused
     │   └── AgentError        3    the agent did not start, broke off, or answered nonsense
+    │       └── OperationError 3   an operation on the host was refused or failed: carries code and data
     ├── LockedError           6    another push holds the lock
     └── RefusedError          7    nothing was changed: preflight, drift, foreign holder
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from deployer.protocol.finding import Finding
 
@@ -69,6 +71,17 @@ class SudoError(HostError):
 
 class AgentError(HostError):
     pass
+
+
+class OperationError(AgentError):
+    """The agent's ``error`` event: ``code`` is stable and dashed ("agent-fault", "locked"), ``data`` its figures."""
+
+    def __init__(
+        self, host: str, code: str, message: str, data: Mapping[str, Any], *, hint: str = "", state: str = ""
+    ) -> None:
+        super().__init__(host, message, hint=hint, state=state)
+        self.code = code
+        self.data = dict(data)
 
 
 class LockedError(DeployerError):

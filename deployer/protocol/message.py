@@ -21,6 +21,10 @@ RESULT = "result"
 """The last event of a stream that acts (push, rollback, clean, verify)."""
 
 
+class VersionError(DecodeError):
+    """A request of another protocol version."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Hello:
     """The agent's first line."""
@@ -66,7 +70,7 @@ def decode_request(line: bytes) -> Request:
     """Raises ``DecodeError``, also for another protocol version."""
     request = from_plain(Request, _object(line))
     if request.v != VERSION:
-        raise DecodeError("request of protocol {}, this agent speaks {}".format(request.v, VERSION))
+        raise VersionError("request of protocol {}, this agent speaks {}".format(request.v, VERSION))
     return request
 
 
