@@ -1,0 +1,103 @@
+"""The lines of a unit file as conf-parser.c reads them: line ends, byte order mark, remarks, continuation.
+
+A logical line keeps where each piece of it stood, and what a reader would not expect is a ``Problem``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from deployer.systemd.words import WHITESPACE
+
+LONGEST = 1024 * 1024
+"""LONG_LINE_MAX in bytes, for one line and for continued lines together."""
+
+_END = "\n\r\0"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A place where the text does not mean what it seems to. ``line`` counts from 1.
+
+    Codes here: blank-after-backslash, continuation-into-empty-line, continuation-at-end, missing-equals,
+    missing-key, outside-section, unknown-section, bad-section, not-utf-8, line-too-long. ``fatal``: systemd does not
+    load the file.
+    """
+
+    code: str
+    line: int
+    text: str
+    file: str = ""
+    fatal: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """One logical line. ``number`` is that of its first physical line, ``last`` that of its last."""
+
+    number: int
+    text: str
+    last: int
+
+
+def physical(text: str) -> Iterator[str]:
+    """Lines ended by ``\\n``, ``\\r`` or NUL; different ones in a row are one end (``\\r\\n``), equal ones two."""
+    if "\r" not in text and "\0" not in text:
+        lines = text.split("\n")
+        yield from lines[:-1] if not lines[-1] else lines
+        return
+    at = 0
+    while at < len(text):
+        match = re.compile(r"[\n\r\0]").search(text, at)
+        if not match:
+            yield text[at:]
+            return
+        yield text[at:match.start()]
+        at, seen = match.end(), {match[0]}
+        while at < len(text) and text[at] in _END and text[at] not in seen:
+            seen.add(text[at])
+            at += 1
+
+
+def logical(text: str, file: str, problems: list[Problem]) -> Iterator[Line]:
+    """The logical lines, without remarks and empty ones; ``problems`` gets what is odd about continuation."""
+    continued: str | None = None
+    first = number = 0
+    bom = False
+    for number, raw in enumerate(physical(text), 1):
+        stripped = raw.strip(WHITESPACE)
+        if stripped.startswith(("#", ";")):
+            continue
+        if not bom and raw.startswith("\ufeff"):
+            raw, bom = raw[1:], True
+        if continued is None:
+            first, whole = number, raw
+        else:
+            whole = continued + raw
+            if not stripped:
+                problems.append(Problem("continuation-into-empty-line", number, "an empty line ends what was to be "
+                                        "continued: whatever stands behind it is lost", file))
+        if len(whole) > LONGEST // 4 and len(whole.encode("utf-8", "surrogateescape")) > LONGEST:
+            problems.append(Problem("line-too-long", first, "systemd reads at most 1 MiB in one line", file, True))
+            return
+        if _ends_in_backslash(whole):
+            continued = whole[:-1] + " "
+            continue
+        if raw.endswith((" ", "\t")) and _ends_in_backslash(raw.rstrip(WHITESPACE)):
+            problems.append(Problem("blank-after-backslash", number, "a blank behind the backslash: the line does not "
+                                    "continue, and the backslash becomes part of the value", file))
+        continued = None
+        if whole.strip(WHITESPACE):
+            yield Line(first, whole, number)
+    if continued is not None:
+        problems.append(Problem("continuation-at-end", number, "the file ends in a line that is to be continued", file))
+        if continued.strip(WHITESPACE):
+            yield Line(first, continued, number)
+
+
+def _ends_in_backslash(text: str) -> bool:
+    if not text.endswith("\\"):
+        return False
+    return bool((len(text) - len(text.rstrip("\\"))) % 2)
