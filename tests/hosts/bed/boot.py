@@ -1,0 +1,144 @@
+"""Booting one host: a systemd of its own on the shared root file system, with a disk that outlives the boot."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from tests.hosts.bed import cgroups
+from tests.hosts.bed.network import Network
+
+BOOT_LIMIT = 60.0
+"""Seconds until a host must be up; about one is usual, many more when 32 boot at once on two cores."""
+
+ENTER = """
+for entry in $GROUPS_TO_ENTER; do echo $$ > "$entry"; done
+mount -t overlay overlay -o "$OVERLAY" "$ROOT"
+exec "$@"
+"""
+
+
+class BootError(Exception):
+    """The host did not come up; the text ends with its console's last lines."""
+
+
+class Machine:
+    """One systemd-nspawn with what it needs; ``leader`` is its init's process in this PID namespace."""
+
+    def __init__(self, name: str, folder: Path, image: Path, network: Network, group: str, options: list[str]) -> None:
+        self.name = name
+        self.folder = folder
+        self.image = image
+        self.network = network
+        self.group = group
+        self.options = options
+        self.leader = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._notify: socket.socket | None = None
+        for part in ("upper", "work", "root"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        self.console = folder / "console.log"
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Begins to boot; ``wait`` waits for it, so that several may boot side by side."""
+        self.leader = 0
+        self._notify = self._listen()
+        overlay = f"lowerdir={self.image},upperdir={self.folder / 'upper'},workdir={self.folder / 'work'},"
+        overlay += "redirect_dir=off,index=off,metacopy=off"
+        environment = {
+            "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin",
+            "GROUPS_TO_ENTER": " ".join(str(entry) for entry in cgroups.make(self.group)),
+            "OVERLAY": overlay,
+            "ROOT": str(self.folder / "root"),
+            "NOTIFY_SOCKET": str(self.folder / "notify"),
+            "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE": "1",
+        }
+        nspawn = [
+            "systemd-nspawn", "--quiet", "--settings=no", "--boot", "--register=no", "--keep-unit",
+            "--notify-ready=yes", "--console=pipe", "--link-journal=no", "--resolv-conf=off", "--timezone=off",
+            f"--directory={self.folder / 'root'}", f"--machine={self.name}", f"--hostname={self.name}",
+            f"--network-namespace-path={self.network.path}", *self.options,
+        ]
+        with self.console.open("ab") as console:
+            # The death signal takes the host along when the test process is killed outright.
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "/bin/sh", "-euc", ENTER, "boot", *nspawn],
+                env=environment, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True,
+            )
+
+    def wait(self) -> None:
+        """Returns once systemd says that the boot is complete. Raises ``BootError``."""
+        assert self._process is not None and self._notify is not None
+        deadline = time.monotonic() + BOOT_LIMIT
+        ready = False
+        while not (ready and self.leader):
+            if not select.select([self._notify], [], [], 0.2)[0]:
+                if self._process.poll() is not None:
+                    raise BootError(f"{self.name} ended while booting:\n{self._last_words()}")
+                if time.monotonic() > deadline:
+                    raise BootError(f"{self.name} is not up after {BOOT_LIMIT:.0f} s:\n{self._last_words()}")
+                continue
+            for line in self._notify.recv(4096).decode().splitlines():
+                if line.startswith("X_NSPAWN_LEADER_PID="):
+                    self.leader = int(line.partition("=")[2])
+                ready = ready or line == "READY=1"
+
+    def await_end(self, seconds: float = 30.0) -> None:
+        """Waits until the host has shut down by itself (with --keep-unit nspawn ends at a reboot as well)."""
+        assert self._process is not None
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise BootError(f"{self.name} has not shut down after {seconds:.0f} s:\n{self._last_words()}") from None
+        self.kill()
+
+    def kill(self) -> None:
+        """The power is cut: every process of the host ends at once, and nothing says goodbye."""
+        if self._process is None:
+            return
+        if self.running:
+            if self.leader:
+                os.kill(self.leader, signal.SIGKILL)
+            else:
+                self._process.kill()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+        deadline = time.monotonic() + 10
+        while left := cgroups.members(self.group):
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            if time.monotonic() > deadline:
+                raise BootError(f"{self.name}: processes that cannot be ended: {left}")
+            time.sleep(0.005)
+        self._process = None
+        self.leader = 0
+        shutil.rmtree(Path("/run/systemd/nspawn/propagate") / self.name, ignore_errors=True)
+        if self._notify is not None:
+            self._notify.close()
+            self._notify = None
+
+    def _listen(self) -> socket.socket:
+        path = self.folder / "notify"
+        path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        listener.bind(str(path))
+        return listener
+
+    def _last_words(self) -> str:
+        return "\n".join(self.console.read_text(errors="replace").splitlines()[-25:])

@@ -1,0 +1,224 @@
+"""One test host: a real systemd with a real sshd, that tests run things on, break, and get back clean."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.hosts.bed import cgroups
+from tests.hosts.bed.boot import Machine
+from tests.hosts.bed.gpu import Gpus, inventory
+from tests.hosts.bed.keys import Keys
+from tests.hosts.bed.network import Network
+from tests.hosts.bed.reset import Baseline
+from tests.hosts.bed.slot import Slot
+
+FILES = Path(__file__).with_name("files")
+STANDIN = Path(__file__).resolve().parents[2] / "standin"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+ENVIRONMENT = ("env", "-i", f"PATH={PATH}", "LANG=C.UTF-8", "HOME=/root", "USER=root", "LOGNAME=root",
+               "SHELL=/bin/bash")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command on a host left."""
+
+    code: int
+    out: str
+    err: str
+
+
+class CommandFailed(AssertionError):
+    """A command on a host that had to succeed did not."""
+
+
+class Host:
+    """``name`` is also its name in the ssh_config that the run writes; ``address`` is reachable from the test."""
+
+    def __init__(self, slot: Slot, number: int, image: Path, keys: Keys, options: Sequence[str] = ()) -> None:
+        self.number = number
+        self.name = f"{slot.name}-h{number}"
+        self.network = Network(slot, number)
+        self.address = self.network.address
+        self.keys = keys
+        self.group = f"{slot.name}/h{number}"
+        self.special = bool(options)
+        self._image = image
+        self._baseline: Baseline | None = None
+        self._folder = slot.folder / f"h{number}"
+        binds = [f"--bind-ro={FILES}:/usr/local/lib/bed", f"--bind-ro={STANDIN}:/usr/local/lib/standin"]
+        self._inner_group = ""
+        self.gpu = Gpus(self)
+        self.machine = Machine(self.name, self._folder, image, self.network, self.group, [*binds, *options])
+        self._furnish()
+
+    # -- running things -------------------------------------------------------------------------------------------
+
+    def run(self, command: str | Sequence[str], *, input: str = "", timeout: float = 60.0, check: bool = True) -> Ran:
+        """Runs as root in the host, not through SSH (a few ms). A text goes to bash, words run as they are."""
+        done = subprocess.run(self._enter(command), input=input, capture_output=True, text=True, errors="replace",
+                              timeout=timeout)
+        if check and done.returncode:
+            raise CommandFailed(f"{self.name}: {command!r} exited {done.returncode}\n{done.stdout}{done.stderr}")
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def popen(self, command: str | Sequence[str]) -> subprocess.Popen[str]:
+        """Like ``run``, without waiting; pipes for all three streams."""
+        return subprocess.Popen(self._enter(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, errors="replace")
+
+    def ssh(self, command: str, *, user: str = "root", input: str = "", timeout: float = 60.0,
+            check: bool = True) -> Ran:
+        """Runs through a real SSH session of ``user`` (root, admin, ops)."""
+        words = ["ssh", "-F", str(self.keys.config), "-l", user, self.name, command]
+        done = subprocess.run(words, input=input, capture_output=True, text=True, errors="replace", timeout=timeout)
+        if check and done.returncode:
+            raise CommandFailed(f"{self.name}: ssh {command!r} exited {done.returncode}\n{done.stdout}{done.stderr}")
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def _enter(self, command: str | Sequence[str]) -> list[str]:
+        words = ["/bin/bash", "-c", command] if isinstance(command, str) else list(command)
+        entries = [str(hierarchy / self._inner_group / "cgroup.procs") for hierarchy in cgroups.hierarchies()]
+        join = " ".join(f"echo $$ > {shlex.quote(entry)};" for entry in entries)
+        return ["/bin/sh", "-c", f'{join} exec "$@"', "run",
+                "nsenter", f"--target={self.machine.leader}", "--all", *ENVIRONMENT, *words]
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def read(self, path: str) -> str:
+        return self.run(["cat", path]).out
+
+    def exists(self, path: str) -> bool:
+        return self.run(["test", "-e", path], check=False).code == 0
+
+    def write(self, path: str, text: str, *, mode: int = 0o644, owner: str = "root:root") -> None:
+        """Writes a file with its folders."""
+        self.run(
+            f'mkdir -p "$(dirname {shlex.quote(path)})" && cat > {shlex.quote(path)} && chmod {mode:o} '
+            f"{shlex.quote(path)} && chown {shlex.quote(owner)} {shlex.quote(path)}", input=text,
+        )
+
+    @contextmanager
+    def small_disk(self, path: str, kib: int = 0) -> Iterator[None]:
+        """``path`` becomes a disk of its own with what it held, and ``kib`` KiB free beyond that."""
+        self.run(["/usr/local/lib/bed/small-disk", "on", path, str(kib)])
+        try:
+            yield
+        finally:
+            if self.machine.running:
+                self.run(["/usr/local/lib/bed/small-disk", "off", path])
+
+    @contextmanager
+    def read_only(self, path: str) -> Iterator[None]:
+        """``path`` cannot be written to, by root neither."""
+        quoted = shlex.quote(path)
+        self.run(f"mkdir -p {quoted} && mount --bind {quoted} {quoted} && mount -o remount,bind,ro {quoted}")
+        try:
+            yield
+        finally:
+            if self.machine.running:
+                self.run(f"umount -l {quoted}")
+
+    # -- looking --------------------------------------------------------------------------------------------------
+
+    def journal(self, unit: str | None = None, *options: str) -> str:
+        """The journal's messages since the test began."""
+        words = ["journalctl", "--no-pager", "--quiet", "-o", "cat", *options]
+        return self.run([*words, "-u", unit] if unit else words).out
+
+    def state(self, unit: str) -> dict[str, str]:
+        """``systemctl show`` as a table."""
+        lines = self.run(["systemctl", "show", unit]).out.splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    def pids(self, pattern: str) -> list[int]:
+        """Processes whose full command line matches, as numbered inside the host."""
+        return [int(word) for word in self.run(["pgrep", "-f", "--", pattern], check=False).out.split()]
+
+    # -- power ----------------------------------------------------------------------------------------------------
+
+    def start_boot(self) -> None:
+        self.machine.start()
+
+    def finish_boot(self) -> None:
+        self.machine.wait()
+        self._inner_group = self._find_inner_group()
+
+    def boot(self) -> None:
+        """Boots with the disk as it is: pristine at first, and after ``power_cut`` as it was left."""
+        self.start_boot()
+        self.finish_boot()
+
+    def power_cut(self) -> None:
+        """All processes end at once; the disk stays."""
+        self.machine.kill()
+
+    def reboot(self) -> None:
+        """An orderly reboot, as by an admin's hand."""
+        self.run(["systemctl", "reboot"], check=False)
+        self.await_reboot()
+
+    def await_reboot(self) -> None:
+        """Waits for a reboot that was asked for in the host, and for the boot after it."""
+        self.machine.await_end()
+        self.boot()
+
+    def remember(self) -> None:
+        """What the host is now is what ``reset`` brings back."""
+        self._baseline = Baseline(self, self._image, self._folder)
+
+    def reset(self) -> bool:
+        """As just after the boot: disk, units, processes, mounts, journal, network. False: it needs a new boot."""
+        return self._baseline is not None and self._baseline.restore()
+
+    def wipe(self) -> None:
+        """Back to a pristine disk; the host must be off."""
+        for part in ("upper", "work"):
+            shutil.rmtree(self._folder / part)
+            (self._folder / part).mkdir()
+        self._furnish()
+
+    def delete(self) -> None:
+        self.machine.kill()
+        self.network.delete()
+        cgroups.remove(self.group)
+        shutil.rmtree(self._folder)
+
+    def _find_inner_group(self) -> str:
+        """The group that is the host's own root: where its init's ``init.scope`` lies."""
+        lines = Path(f"/proc/{self.machine.leader}/cgroup").read_text().splitlines()
+        paths = [line.split(":", 2)[2] for line in lines if line.split(":", 2)[1] in ("", "name=systemd")]
+        inside = max(paths, key=len).removesuffix("/init.scope").lstrip("/")
+        group = f"{inside}/bed"
+        cgroups.make(group)
+        return group
+
+    def _furnish(self) -> None:
+        """What is this host's own, laid on its disk before it boots."""
+        upper = self._folder / "upper"
+        upper.chmod(0o755)
+        key = self.keys.host_key(self.number)
+        for path, text, mode in (
+            ("etc/machine-id", uuid.uuid4().hex + "\n", 0o444),
+            ("etc/hostname", self.name + "\n", 0o644),
+            ("etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {self.name}\n", 0o644),
+            ("etc/gpu.json", json.dumps(inventory(2, seed=self.name)), 0o644),
+            ("etc/ssh/bed_authorized_keys", self.keys.public, 0o644),
+            ("etc/ssh/ssh_host_ed25519_key", key.private, 0o600),
+            ("etc/ssh/ssh_host_ed25519_key.pub", key.public, 0o644),
+        ):
+            file = upper / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            file.chmod(mode)
+        for link, target in (("usr/bin/nvidia-smi", "nvidia-smi"), ("usr/local/bin/gpu-hold", "gpu-hold")):
+            (upper / link).parent.mkdir(parents=True, exist_ok=True)
+            (upper / link).symlink_to(f"/usr/local/lib/bed/{target}")

@@ -1,0 +1,61 @@
+"""Fixtures of the test bed: ``host``, ``hosts``, ``operator``. See README.md beside this file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.bed import Host, Operator, Pool, Unable
+
+REASON = pytest.StashKey[str]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.hosts)
+
+
+@pytest.fixture(scope="session")
+def pool() -> Iterator[Pool]:
+    """The run's hosts; where this machine can have none, every test that asks is skipped, or fails under CI."""
+    try:
+        made = Pool()
+    except Unable as error:
+        reason = f"no real systemd hosts here: {error}"
+        if os.environ.get("CI"):
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hosts(pool: Pool) -> Iterator[Callable[[int], list[Host]]]:
+    """``hosts(3)`` lends three pristine hosts for this test."""
+    lent: list[Host] = []
+
+    def lend(count: int) -> list[Host]:
+        taken = pool.take(count)
+        lent.extend(taken)
+        return taken
+
+    yield lend
+    for host in lent:
+        pool.give_back(host)
+
+
+@pytest.fixture
+def host(hosts: Callable[[int], list[Host]]) -> Host:
+    """One pristine host, up, with two simulated GPUs."""
+    return hosts(1)[0]
+
+
+@pytest.fixture
+def operator(pool: Pool, tmp_path: Path) -> Operator:
+    """The person at the other end: a home folder with ``~/.ssh`` for the run's hosts, and the ``deployer`` command."""
+    return Operator(pool.keys, tmp_path / "home")
