@@ -25,6 +25,7 @@ OPERATIONS: Dict[str, str] = {
     "transact": "deployer.agent.transact.operations:transact",
     "follow": "deployer.agent.transact.operations:follow",
     "abort": "deployer.agent.transact.operations:abort",
+    "transaction": "deployer.agent.transact.operations:transaction",
     "history": "deployer.agent.transact.operations:history",
     "status": "deployer.agent.transact.status:status",
     "logs": "deployer.agent.transact.journal:logs",

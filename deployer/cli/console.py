@@ -91,3 +91,8 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "column": where.column if where else None,
         "hint": finding.hint,
     }
+
+
+def live() -> bool:
+    """Whether a view that moves makes sense: stderr is a terminal that understands it."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"

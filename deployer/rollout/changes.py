@@ -107,7 +107,8 @@ def _diff(old: str, new: str, path: str) -> str:
     name = os.path.basename(path)
     return "".join(
         line if line.endswith("\n") else line + "\n"
-        for line in difflib.unified_diff(old.splitlines(), new.splitlines(), f"host:{path}", f"declared:{name}", lineterm="")
+        for line in difflib.unified_diff(old.splitlines(), new.splitlines(), f"host:{path}", f"declared:{name}",
+                                         lineterm="")
     )
 
 

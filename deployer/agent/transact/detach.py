@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 
+from deployer.agent import home
 from deployer.agent.door import Refusal, run
 
 PREFIX = "deployer-push-"
-
-
-def agent_root() -> str:
-    """The folder that the running agent was unpacked into: what ``python3 FOLDER transact …`` starts."""
-    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
 def unit_name(unit: str, number: int) -> str:
@@ -37,7 +32,7 @@ def detach(unit: str, number: int) -> str:
         "--property=MemoryMax=512M", "--property=TasksMax=128", "--property=OOMScoreAdjust=-500",
         "--property=TimeoutStopSec=5s", "--property=RuntimeMaxSec=infinity", "--property=CPUWeight=20",
         "--setenv=PATH=" + os.environ.get("PATH", ""),
-        sys.executable, "-I", os.path.join(agent_root()), "transact", unit, str(number),
+        *home.command("transact", unit, str(number)),
     ], timeout=30)
     if not ran.ok:
         raise Refusal("detach-failed", "systemd-run: {}".format(ran.said))

@@ -147,3 +147,8 @@ def public(manifest: Manifest) -> Dict[str, Any]:
     return dict(unit_facts.public(manifest))
 
 
+
+
+def transaction(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
+    """Which transaction runs, or was interrupted: ``{transaction}``, null for none."""
+    return {"transaction": to_plain(transaction_facts(Store()))}

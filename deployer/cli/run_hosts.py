@@ -1,0 +1,117 @@
+"""What the commands that act on hosts share: which hosts and units, who watches, what Ctrl-C does, the exit code."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from deployer.cli import console
+from deployer.cli.views import JsonView, PlainView
+from deployer.rollout.contact import Contact
+from deployer.rollout.many import Pace, code, on_hosts
+from deployer.rollout.view import Report, View
+from deployer.settings.model import Host
+from deployer.settings.workspace import Workspace
+
+Work = Callable[[Contact, list[str]], list[Report]]
+
+
+def workspace(ctx: click.Context) -> Workspace:
+    """The workspace of ``-C`` or of where the command runs."""
+    return Workspace.find(Path(ctx.obj) if ctx.obj else None)
+
+
+def host_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """HOST…, -u, --json."""
+    from deployer.cli.complete import hosts, units
+
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="JSON on stdout."),
+        click.option("-u", "--unit", "units", multiple=True, metavar="UNIT", shell_complete=units,
+                     help="Only this unit (default: those that hosts.toml lists for the host)."),
+        click.argument("names", metavar="HOST...", nargs=-1, required=True, shell_complete=hosts),
+    ):
+        command = option(command)
+    return command
+
+
+def pace_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--parallel, --max-failures."""
+    for option in (
+        click.option("--max-failures", default=0, show_default=True, type=click.IntRange(0),
+                     help="Begin no further host after more failures than this."),
+        click.option("--parallel", default=4, show_default=True, type=click.IntRange(1), metavar="N",
+                     help="Hosts at a time; with several, the first goes alone."),
+    ):
+        command = option(command)
+    return command
+
+
+@functools.cache
+def asker() -> Any:
+    """The one Ask of this process, so that a password is asked once for all hosts."""
+    from deployer.cli.ask import TerminalAsk
+
+    return TerminalAsk()
+
+
+def open_contact(host: Host, view: View) -> Contact:
+    from deployer.remote.session import open_session
+
+    return Contact(host, lambda: open_session(host, asker()), view)
+
+
+def view_for(hosts: Sequence[Host], as_json: bool) -> Any:
+    """JSON lines, the live view on a terminal, plain lines elsewhere."""
+    if as_json:
+        return JsonView()
+    if console.live():
+        from deployer.cli.live import LiveView
+
+        return LiveView([host.name for host in hosts])
+    return PlainView(len(hosts) > 1)
+
+
+def run(hosts: Sequence[Host], act: Callable[[Host, View], list[Report]], *, as_json: bool, pace: Pace,
+        interrupted: Callable[[View], None] | None = None) -> int:
+    """Runs ``act`` on the hosts under a view; the exit code. Ctrl-C is handed to ``interrupted``, a second one ends."""
+    view = view_for(hosts, as_json)
+    done: list[list[Report]] = []
+    fault: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            done.append(on_hosts(hosts, lambda host: act(host, view), pace))
+        except BaseException as error:
+            fault.append(error)
+
+    worker = threading.Thread(target=work, name="rollout", daemon=True)
+    worker.start()
+    asked = False
+    while worker.is_alive():
+        try:
+            worker.join(0.2)
+        except KeyboardInterrupt:
+            if interrupted is None or asked:
+                _close(view)
+                raise
+            asked = True
+            interrupted(view)
+    _close(view)
+    if fault:
+        raise fault[0]
+    view.finish(done[0])
+    return code(done[0])
+
+
+def _close(view: Any) -> None:
+    close = getattr(view, "close", None)
+    if close:
+        close()
+
+
