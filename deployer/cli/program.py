@@ -86,4 +86,5 @@ def run() -> None:
     """Runs the program and ends the process with the exit code of DESIGN section 6."""
     from deployer.cli.failure import guarded
 
-    sys.exit(guarded(lambda: program.main(prog_name="deployer", standalone_mode=False)))
+    sys.exit(guarded(lambda: program.main(
+        prog_name="deployer", complete_var="_DEPLOYER_COMPLETE", standalone_mode=False)))

@@ -25,7 +25,8 @@ def glance(expected: Expectations, secrets: Mapping[str, str]) -> Dict[str, Any]
         return {"healthy": None if late else False, "text": "no answer yet" if late else answered.error, "tokens": None}
     healthy = answered.status == 200
     tokens = _tokens(expected, at) if healthy and expected.health.info_path and expected.kind == "sglang" else None
-    return {"healthy": healthy, "text": "healthy" if healthy else "answers {}".format(answered.status), "tokens": tokens}
+    text = "healthy" if healthy else "answers {}".format(answered.status)
+    return {"healthy": healthy, "text": text, "tokens": tokens}
 
 
 def _tokens(expected: Expectations, at: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import Any, Dict, List, Union
+from typing import Any, Dict, List
 
 from deployer.agent.door import ENVIRONMENT, Emit, Refusal, run
 from deployer.agent.store.releases import Store
@@ -67,7 +67,7 @@ def _tell(line: str, redactor: Redactor, emit: Emit) -> None:
     emit("log", {"at": at, "line": redactor.text(text), "from": str(entry.get("SYSLOG_IDENTIFIER") or "")})
 
 
-def message(value: Union[str, List[int], None, Any]) -> str:
+def message(value: Any) -> str:
     """A journal message: text, or bytes as an array of integers, or null for one too long without ``--all``."""
     if isinstance(value, list):
         octets = bytes(number for number in value if isinstance(number, int) and 0 <= number < 256)

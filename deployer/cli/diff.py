@@ -1,0 +1,67 @@
+"""``deployer diff``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from deployer import exits
+from deployer.cli import console, run_hosts
+from deployer.cli.asking import ask_hosts
+
+
+@click.command("diff")
+@run_hosts.host_options
+@click.option("--exit-code", is_flag=True, help="Exit with 1 when there is a difference.")
+@click.pass_context
+def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], as_json: bool, exit_code: bool) -> int:
+    """Show what a push would change, as changed arguments and a unified diff; hand edits on the host apart.
+
+    \b
+    deployer diff gpu1
+    deployer diff @coding --exit-code
+    """
+    from deployer.rollout.diff import difference
+    from deployer.rollout.units import declare, unit_names
+
+    space = run_hosts.workspace(ctx)
+    hosts = space.resolve(names)
+    declared = {host.name: [declare(space, host, name) for name in unit_names(space, host, units)] for host in hosts}
+    found, code = ask_hosts(hosts, lambda contact: [
+        difference(contact, entry) for entry in declared[contact.host.name]])
+    every = [entry for host in hosts for entry in found.get(host.name, [])]
+    if as_json:
+        console.result_json({"diffs": [entry.plain() for entry in every]})
+    else:
+        for entry in every:
+            _show(entry)
+    differs = exit_code and any(every)
+    return exits.gravest([code, exits.FINDINGS if differs else exits.OK])
+
+
+def _show(entry: object) -> None:
+    from deployer.rollout.changes import unified
+    from deployer.rollout.diff import Difference
+
+    assert isinstance(entry, Difference)
+    name = entry.unit.removesuffix(".service")
+    if not entry:
+        console.say(f"{entry.host} {name}: no difference")
+        return
+    console.say(f"{entry.host} {name}: {entry.changes.words() if entry.changes else 'nothing to push'}")
+    for argument, (old, new) in (entry.changes.arguments or {}).items():
+        console.say(f"  {argument}: {'(absent)' if old is None else old or '(on)'} → "
+                    f"{'(absent)' if new is None else new or '(on)'}")
+    for drift in entry.drift:
+        console.say(f"  {console.paint('edited by hand', '33;1')}: {drift}")
+    for change in entry.changes.files:
+        for line in unified(change).splitlines():
+            console.result(_painted(line))
+
+
+def _painted(line: str) -> str:
+    if line.startswith(("+++", "---")):
+        return console.paint(line, "1", sys.stdout)
+    colour = {"+": "32", "-": "31", "@": "36"}.get(line[:1])
+    return console.paint(line, colour, sys.stdout) if colour else line
