@@ -46,6 +46,16 @@ def prepare(path: str, data: bytes, mode: int, owner: str, tag: str) -> str:
     return beside
 
 
+def prepare_link(path: str, target: str, tag: str) -> str:
+    """Makes a symbolic link durably beside ``path``, which stays as it is; the name of the prepared link."""
+    folder, name = os.path.split(path)
+    beside = os.path.join(folder, ".{}{}{}".format(name, SUFFIX, tag))
+    remove(beside)
+    os.symlink(target, beside)
+    sync_folder(folder)
+    return beside
+
+
 def put(prepared: str, path: str) -> None:
     """Renames a prepared file into its place, durably."""
     os.rename(prepared, path)
@@ -106,9 +116,12 @@ def ids(owner: str) -> Tuple[int, int]:
     user, _, group = owner.partition(":")
     try:
         account = pwd.getpwnam(user)
+    except KeyError:
+        raise LookupError("no such user on the host: {}".format(user)) from None
+    try:
         return account.pw_uid, grp.getgrnam(group).gr_gid if group else account.pw_gid
-    except KeyError as error:
-        raise LookupError("no such account on the host: {}".format(error.args[0])) from None
+    except KeyError:
+        raise LookupError("no such group on the host: {}".format(group)) from None
 
 
 def mode_and_owner(path: str) -> Tuple[int, str]:

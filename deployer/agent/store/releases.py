@@ -8,13 +8,15 @@ file, named by its index in the manifest. ``current`` names the release that ser
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import re
 import shutil
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from deployer.agent.store import files
 from deployer.protocol.codec import from_plain, to_plain
@@ -29,13 +31,17 @@ UNIT_NAME = re.compile(r"[A-Za-z0-9:_.\\@-]{1,200}\.(?:service|timer)")
 
 @dataclasses.dataclass(frozen=True)
 class StoredFile:
-    """A file of a release: where it goes, and where its bytes lie. ``secret``: its text is never sent anywhere."""
+    """A file of a release: where it goes, and what its bytes are. ``secret``: its text is never sent anywhere.
+
+    ``link``: what was found at this place was a symbolic link to there; it comes back as one.
+    """
 
     path: str
     mode: int
     owner: str
     sha256: str
     secret: bool = False
+    link: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,7 +165,12 @@ class Store:
         """Stores a release durably under the next free number; the folder appears whole or not at all."""
         home = os.path.join(self.unit_folder(manifest.unit), "releases")
         files.folder(home)
-        number = manifest.number if manifest.number == 0 else self.next_number(manifest.unit)
+        with _alone(os.path.join(self.base, "stage.lock")):
+            return self._stage(home, manifest, contents, expectations, secrets)
+
+    def _stage(self, home: str, manifest: Manifest, contents: Sequence[bytes], expectations: Expectations,
+               secrets: Dict[str, str]) -> Manifest:
+        number = 0 if manifest.kind == "found" else self.next_number(manifest.unit)
         manifest = dataclasses.replace(manifest, number=number, created=manifest.created or time.time())
         staging = os.path.join(home, ".{}.staging".format(number))
         shutil.rmtree(staging, ignore_errors=True)
@@ -208,10 +219,11 @@ class Store:
         """Removes a release that never was installed, with its secrets."""
         shutil.rmtree(self.folder(unit, number), ignore_errors=True)
 
-    def forget(self, unit: str) -> None:
-        """Removes everything of a unit whose first push failed onto nothing, but for the story of how."""
-        for name in ("current", "record.jsonl"):
-            files.remove(os.path.join(self.unit_folder(unit), name))
+    def strip(self, unit: str, number: int) -> None:
+        """Leaves of a release only the story of how it went: its files and secrets are removed."""
+        home = self.folder(unit, number)
+        shutil.rmtree(os.path.join(home, "files"), ignore_errors=True)
+        files.remove(os.path.join(home, "secrets.json"))
 
 
 GOOD = ("done", "found", "replaced")
@@ -227,6 +239,17 @@ def decoded_files(entries: Sequence[Dict[str, Any]]) -> Tuple[Tuple[StoredFile, 
                                  bool(entry.get("secret"))))
         contents.append(data)
     return tuple(stored), contents
+
+
+@contextlib.contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """One at a time, in this moment only: two clients may stage at once."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write_json(folder: str, name: str, value: Any) -> None:
