@@ -107,7 +107,8 @@ class PlainView:
         if data["state"] == "begin":
             return []
         output = [f"  | {line}" for line in str(data.get("output", "")).splitlines()]
-        return [f"hook {data['when']}: {' '.join(data['command'])} {data['state']} {data.get('text', '')}".rstrip(), *output]
+        said = f"hook {data['when']}: {' '.join(data['command'])} {data['state']} {data.get('text', '')}"
+        return [said.rstrip(), *output]
 
 
 def summary(report: Report) -> None:

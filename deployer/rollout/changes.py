@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -104,7 +103,7 @@ def _options(argv: Sequence[str]) -> dict[str, str]:
 
 
 def _diff(old: str, new: str, path: str) -> str:
-    name = os.path.basename(path)
+    name = path.rpartition("/")[2]
     return "".join(
         line if line.endswith("\n") else line + "\n"
         for line in difflib.unified_diff(old.splitlines(), new.splitlines(), f"host:{path}", f"declared:{name}",

@@ -27,7 +27,7 @@ class Pace:
 
 
 def on_hosts(hosts: Sequence[Host], act: Act, pace: Pace) -> list[Report]:
-    """Runs ``act`` on each host; a host's error is its report. Hosts that were not begun say so. In the hosts' order."""
+    """Runs ``act`` on each host; a host's error is its report, and hosts that were not begun say so. In their order."""
     if len(hosts) == 1:
         return guarded(act, hosts[0])
     results: dict[int, list[Report]] = {}
