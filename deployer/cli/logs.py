@@ -37,7 +37,8 @@ class _Lines:
 @click.option("--release", default=None, type=click.IntRange(0), metavar="N",
               help="What was logged while the push of this release went on.")
 @click.pass_context
-def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], as_json: bool, **window: Any) -> int:
+def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], as_json: bool,
+            lines: int, follow: bool, since: str | None, release: int | None) -> int:
     """Show a unit's journal, redacted: SGLang logs its arguments, keys included, so the journal itself is a secret.
 
     \b
@@ -49,6 +50,7 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
     space = run_hosts.workspace(ctx)
     hosts = space.resolve(names)
     wanted = {host.name: [f"{name}.service" for name in unit_names(space, host, units)] for host in hosts}
+    window = {"lines": lines, "follow": follow, "since": since, "release": release}
     view = _Lines(len(hosts) > 1 or any(len(found) > 1 for found in wanted.values()), as_json)
     _, code = ask_hosts(hosts, lambda contact: [
         contact.call("logs", {"unit": unit, **window}) for unit in wanted[contact.host.name]], view)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from deployer.cli import run_hosts
@@ -23,7 +21,7 @@ from deployer.settings.model import Host
               help="How far holders of the unit's GPUs may be ended (default: as declared).")
 @click.pass_context
 def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], as_json: bool, parallel: int,
-            max_failures: int, **options: Any) -> int:
+            max_failures: int, dry_run: bool, overwrite_drift: bool, restart: bool, scope: str | None) -> int:
     """Bring hosts to what is declared: checked, stopped, cleaned, installed, started, verified; or put back.
 
     The host finishes alone: a lost connection never leaves it half done. Exit codes: 0 done or nothing to do,
@@ -39,7 +37,7 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
 
     space = run_hosts.workspace(ctx)
     hosts = space.resolve(names)
-    wanted = Options(**options)
+    wanted = Options(dry_run, overwrite_drift, scope, restart)
     # Everything declared is read and judged before the first connection.
     declared = {host.name: [declare(space, host, name) for name in unit_names(space, host, units)] for host in hosts}
     held = {host.name: [secret_room.resolve(entry.settings) for entry in declared[host.name]] for host in hosts}

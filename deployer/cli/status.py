@@ -43,7 +43,7 @@ def _units(host: Host) -> list[str]:
 
 
 def _table(answers: list[tuple[str, dict[str, Any]]]) -> None:
-    rows = [("HOST", "UNIT", "STATE", "SINCE", "RELEASE", "HEALTH", "TOKENS", "GPU MEM", "LAST PUSH")]
+    rows: list[tuple[str, ...]] = [("HOST", "UNIT", "STATE", "SINCE", "RELEASE", "HEALTH", "TOKENS", "GPU MEM", "LAST PUSH")]
     notes: list[str] = []
     for host, answer in answers:
         for row in answer["units"]:

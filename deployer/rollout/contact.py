@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from deployer.errors import AgentError, ConnectError, HostError, LockedError
+from deployer.errors import AgentError, ConnectError, HostError, LockedError, OperationError
 from deployer.protocol.codec import from_plain
 from deployer.protocol.facts import Facts, TransactionFacts
 from deployer.protocol.message import RESULT, Event
@@ -46,6 +46,8 @@ class Contact:
         self.view.tell(self.host.name, "connect", {"state": "begin"})
         self.session = self.open()
         hello = self.session.hello
+        for warning in self.session.warnings:
+            self.view.tell(self.host.name, "finding", {"level": "warning", "code": "ssh-config", "message": warning})
         self.view.tell(self.host.name, "connect", {"state": "done", "python": hello.python, "uid": hello.uid})
         return self
 
@@ -91,9 +93,9 @@ class Contact:
         """Starts a staged transaction and follows it to its result. Raises LockedError."""
         try:
             self.call("transact", {"unit": unit, "number": number})
-        except AgentError as error:
-            if getattr(error, "code", "") == "locked":
-                raise locked(self.host.name, getattr(error, "data", {}).get("holder", {})) from None
+        except OperationError as error:
+            if error.code == "locked":
+                raise locked(self.host.name, error.data.get("holder") or {}) from None
             raise
         return self.follow(unit, number)
 
@@ -115,9 +117,9 @@ class Contact:
                     return {"outcome": "interrupted", "unit": unit, "release": number,
                             "reason": "the transaction on the host ended without a result", "state_now": "unknown",
                             "code": "cut-off"}
+            except OperationError:
+                raise
             except (AgentError, ConnectError) as error:
-                if getattr(error, "code", ""):
-                    raise
                 lost_since = lost_since or time.monotonic()
                 self._lost(error, time.monotonic() - lost_since)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, List, Optional
 
+from deployer.agent.clean.survey import Survey, survey
 from deployer.agent.door import Emit
-from deployer.agent.facts.gpu import read_gpus
-from deployer.agent.facts.process import unit_of
 from deployer.agent.facts.unit import public, show, unit_facts
 from deployer.agent.store.releases import Store
 from deployer.agent.transact.operations import last_result, transaction_facts
 from deployer.protocol.codec import to_plain
-from deployer.protocol.facts import GpuReading
 
 
 def status(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
@@ -22,11 +20,11 @@ def status(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
     names = sorted({*store.units(), *asked})
     names = [name for name in names if name.endswith(".service")]
     with ThreadPoolExecutor(max_workers=8) as pool:
-        reading = pool.submit(read_gpus)
+        looking = pool.submit(survey)
         rows = list(pool.map(lambda name: _row(store, name), names))
-        gpus = reading.result()
+        looked = looking.result()
     for row in rows:
-        row["gpu_memory_mib"] = _memory(gpus, str(row["unit"]))
+        row["gpu_memory_mib"] = _memory(looked, str(row["unit"]))
     return {"units": rows, "transaction": to_plain(transaction_facts(store))}
 
 
@@ -52,9 +50,9 @@ def _health(store: Store, unit: str, number: int) -> Dict[str, Any]:
     return dict(glance(store.expectations(unit, number), store.secrets(unit, number)))
 
 
-def _memory(reading: GpuReading, unit: str) -> Optional[int]:
+def _memory(looked: Survey, unit: str) -> Optional[int]:
     """MiB that processes of the unit hold on all GPUs; None where it is not known."""
-    held = [app.used_mib for app in reading.processes if unit_of(app.pid) == unit]
-    if any(memory is None for memory in held) or (reading.errors and not held):
+    held = [memory for holder in looked.holders if holder.unit == unit for memory in holder.memory.values()]
+    if any(memory is None for memory in held) or (looked.reading.errors and not held):
         return None
     return sum(memory or 0 for memory in held)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Dict, Optional, Tuple, Union
 
-from deployer.agent.clean.identity import classified
+from deployer.agent.clean.survey import Survey, survey
 from deployer.agent.door import Emit
 from deployer.agent.facts import host, sglang, texts
-from deployer.agent.facts.gpu import read_gpus
-from deployer.agent.facts.holders import holders
 from deployer.agent.facts.sockets import listening
 from deployer.agent.facts.unit import paths_of, unit_facts
 from deployer.agent.store import files
@@ -29,7 +27,7 @@ def facts(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
     unit, python = str(data["unit"]), str(data.get("python") or "")
     model = str(data.get("model_path") or "")
     with ThreadPoolExecutor(max_workers=4) as pool:
-        reading = pool.submit(read_gpus) if data.get("gpus", True) else None
+        looked = pool.submit(survey, unit) if data.get("gpus", True) else None
         known_unit = pool.submit(unit_facts, store, unit)
         known_host = pool.submit(host.host_facts, ("/var/lib", "/etc", model or "/"))
         sockets = _sockets()
@@ -37,9 +35,9 @@ def facts(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
         if python:
             release = sglang.version(python, str(data.get("distribution") or "sglang"))
         found_texts = texts.read_texts(texts.checkpoint(model)) if model.startswith("/") else ()
-        gpus = reading.result() if reading else GpuReading()
+        reading, holders = _looked(looked)
         gathered = Facts(
-            host=known_host.result(), unit=known_unit.result(), gpus=gpus, holders=_holders(gpus),
+            host=known_host.result(), unit=known_unit.result(), gpus=reading, holders=holders,
             sockets=sockets, texts=found_texts, sglang=release, transaction=transaction_facts(store),
             weights_bytes=texts.weights_bytes(model) if model.startswith("/") else Unknown("not a local folder"),
         )
@@ -57,11 +55,15 @@ def _sockets() -> Union[Tuple[Socket, ...], Unknown]:
         return Unknown("/proc/net/tcp: {}".format(error.strerror))
 
 
-def _holders(gpus: GpuReading) -> Union[Tuple[Holder, ...], Unknown]:
+def _looked(looked: Optional["Future[Survey]"]) -> Tuple[GpuReading, Union[Tuple[Holder, ...], Unknown]]:
+    """GPUs and holders; none of either where the unit uses no GPU."""
+    if looked is None:
+        return GpuReading(), ()
     try:
-        return tuple(classified(holders(gpus)))
+        found = looked.result()
     except OSError as error:
-        return Unknown("/proc: {}".format(error.strerror))
+        return GpuReading(), Unknown("/proc: {}".format(error.strerror))
+    return found.reading, found.holders
 
 
 def _secrets_differ(store: Store, unit: str, wanted: Dict[str, str]) -> bool:
