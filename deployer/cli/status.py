@@ -42,8 +42,11 @@ def _units(host: Host) -> list[str]:
     return [f"{name}.service" for name in host.units]
 
 
+HEADS = ("HOST", "UNIT", "STATE", "SINCE", "RELEASE", "HEALTH", "TOKENS", "GPU MEM", "LAST PUSH")
+
+
 def _table(answers: list[tuple[str, dict[str, Any]]]) -> None:
-    rows: list[tuple[str, ...]] = [("HOST", "UNIT", "STATE", "SINCE", "RELEASE", "HEALTH", "TOKENS", "GPU MEM", "LAST PUSH")]
+    rows: list[tuple[str, ...]] = [HEADS]
     notes: list[str] = []
     for host, answer in answers:
         for row in answer["units"]:
