@@ -1,0 +1,77 @@
+"""Where findings about one file's values are collected while they are read, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from deployer.protocol.finding import Finding, Level, Where
+
+if TYPE_CHECKING:
+    from deployer.settings.shape import Table
+
+Key = tuple[str, ...]
+
+
+class PlacedSpans(Protocol):
+    """Places of keys and of their values: ``spans.Places`` of one file, or ``overlay.Overlaid`` of two."""
+
+    def where(self, key: Key) -> Where: ...
+
+    def value(self, key: Key) -> Where: ...
+
+
+class Sink:
+    """``prefix`` is where the values lie in the file; ``root`` describes the whole of them, for hints.
+
+    ``partial``: the values are only a part (an override), so that no key is missed and `false` takes one away.
+    """
+
+    def __init__(
+        self, spans: PlacedSpans, root: Table | None = None, prefix: Key = (), partial: bool = False
+    ) -> None:
+        self.spans = spans
+        self.root = root
+        self.prefix = prefix
+        self.partial = partial
+        self.findings: list[Finding] = []
+        self.errors = 0
+
+    def value(self, code: str, key: Key, message: str, hint: str = "", level: Level = Level.ERROR) -> None:
+        """A finding about the value of ``key``."""
+        self.take(Finding(code, level, message, key, self.spans.value(self.prefix + key), hint))
+
+    def key(self, code: str, key: Key, message: str, hint: str = "", level: Level = Level.ERROR) -> None:
+        """A finding about ``key`` itself, or about one that it should have."""
+        self.take(Finding(code, level, message, key, self.spans.where(self.prefix + key), hint))
+
+    def take(self, finding: Finding) -> None:
+        """Adds a finding as it is."""
+        self.findings.append(finding)
+        self.errors += finding.level is Level.ERROR
+
+
+def any_error(findings: Iterable[Finding]) -> bool:
+    return any(finding.level is Level.ERROR for finding in findings)
+
+
+def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings in the order of their places, each once, though it was found by way of several hosts."""
+    seen: dict[tuple[str, str, str], Finding] = {}
+    for finding in findings:
+        seen.setdefault((finding.code, str(finding.where), finding.message), finding)
+    return tuple(sorted(seen.values(), key=_place))
+
+
+def _place(finding: Finding) -> tuple[str, int, int]:
+    where = finding.where
+    return (where.file, where.line or 0, where.column or 0) if where else ("", 0, 0)
+
+
+def nearest(name: str, names: Sequence[str], cutoff: float = 0.6) -> str | None:
+    """The name that was most likely meant, compared with dashes and underscores alike, and without case."""
+    import difflib
+
+    folded = {candidate.replace("_", "-").lower(): candidate for candidate in reversed(names)}
+    found = difflib.get_close_matches(name.replace("_", "-").lower(), list(folded), n=1, cutoff=cutoff)
+    return folded[found[0]] if found else None

@@ -1,0 +1,40 @@
+"""``units/NAME.toml`` as ``UnitSettings``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deployer.settings.model import Container, Runtime, SecretRef, UnitSettings, Venv
+
+TEMPLATES = {"sglang": "sglang.service", "router": "sglang-router.service"}
+"""The template of each program, where the settings name none."""
+
+_AS_READ = ("description", "args", "env", "gpu", "verify", "watch", "hooks")
+
+
+def build(name: str, written: Mapping[str, Any], root: Path, file: Path) -> UnitSettings:
+    """The settings of what ``UNIT.read`` gave; relative secret files lie in the workspace's ``root``."""
+    program = "router" if "router" in written else "sglang"
+    table = written[program]
+    runtime: Runtime = Container(table["image"]) if "image" in table else Venv(table["python"])
+    sections = {section: written.get(section.lower(), {}) for section in ("Unit", "Service", "Install")}
+    kept = {key: written[key] for key in _AS_READ if key in written}
+    return UnitSettings(
+        name=name,
+        runtime=runtime,
+        sglang=table["version"],
+        template=written.get("template", TEMPLATES[program]),
+        wrapper=table.get("wrapper", ()),
+        secrets={name: _absolute(secret, root) for name, secret in written.get("secrets", {}).items()},
+        directives={section: values for section, values in sections.items() if values},
+        allow_secrets_in_argv=table.get("allow_secrets_in_argv", False),
+        program=program,
+        file=file,
+        **kept,
+    )
+
+
+def _absolute(secret: SecretRef, root: Path) -> SecretRef:
+    return SecretRef(root / secret.file) if secret.file else secret
