@@ -45,16 +45,22 @@ def result_json(value: Any, *, stream: bool = False) -> None:
 def show_findings(findings: Sequence[Finding]) -> None:
     """Findings as a good compiler prints them: place, level, what is wrong, the source line marked, what to write."""
     for finding in findings:
-        place = f"{_relative(finding.where.file)}" if finding.where else ""
-        if finding.where and finding.where.line:
-            place += f":{finding.where.line}:{finding.where.column or 1}"
-        level = paint(finding.level.value, _COLOURS[finding.level])
-        say(f"{place + ': ' if place else ''}{level}: {finding.message} [{finding.code}]")
-        if finding.where and finding.where.line:
-            for line in _marked(finding.where.file, finding.where.line, finding.where.column):
-                say(line)
-        if finding.hint:
-            say(f"    {paint('help', '32;1')}: {finding.hint}")
+        for line in finding_lines(finding):
+            say(line)
+
+
+def finding_lines(finding: Finding) -> list[str]:
+    """The lines of one finding, coloured where stderr takes it."""
+    place = f"{_relative(finding.where.file)}" if finding.where else ""
+    if finding.where and finding.where.line:
+        place += f":{finding.where.line}:{finding.where.column or 1}"
+    level = paint(finding.level.value, _COLOURS[finding.level])
+    lines = [f"{place + ': ' if place else ''}{level}: {finding.message} [{finding.code}]"]
+    if finding.where and finding.where.line:
+        lines += _marked(finding.where.file, finding.where.line, finding.where.column)
+    if finding.hint:
+        lines.append(f"    {paint('help', '32;1')}: {finding.hint}")
+    return lines
 
 
 def _relative(file: str) -> str:
