@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rich import box
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -31,6 +32,8 @@ LIKE = {"passed": "done", "waiting": "begin"}
 
 MIN_WIDTH = 46
 """Columns below which hosts stand under one another instead of side by side."""
+PANEL_HEIGHT = 16
+"""Lines that a host's panel may need; where they do not all fit, each host gets one line."""
 
 
 class LiveView:
@@ -90,10 +93,25 @@ class LiveView:
             if len(boards) == 1:
                 return self._host(boards[0], width)
             across = max(1, min(len(boards), width // MIN_WIDTH))
+            if -(-len(boards) // across) * PANEL_HEIGHT > height:
+                return Group(*(self._brief(board, width) for board in boards))
             each = width // across
-            panels: list[RenderableType] = [Panel(self._host(board, each - 4), title=Text(board.host), width=each, title_align="left")
-                      for board in boards if not board.ended or len(boards) * 6 < height]
-            return Columns(panels or [Text("done")], width=each, padding=0, expand=False)
+            shape = box.ROUNDED if self._marks is UNICODE else box.ASCII
+            panels = [Panel(self._host(board, each - 4), shape, title=Text(board.host), width=each, title_align="left")
+                      for board in boards]
+            return Columns(panels, width=each, padding=0, expand=False)
+
+    def _brief(self, board: Board, width: int) -> Text:
+        """One host in one line, where there is no room for more."""
+        rows = [*board.rows, *board.gates.values()]
+        row = next((row for row in reversed(rows) if row.running), rows[-1] if rows else None)
+        line = Text(f"{board.host[:20]:<20} ")
+        if row is None:
+            line.append("connecting", "dim")
+        else:
+            line.append_text(self._row(row, width - 21, ""))
+        line.truncate(width, overflow="ellipsis")
+        return line
 
     def _host(self, board: Board, width: int) -> RenderableType:
         parts: list[RenderableType] = []
