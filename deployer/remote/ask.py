@@ -30,6 +30,7 @@ class Ask:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._answers: dict[tuple[str, str], str] = {}
+        self.unlocking = threading.RLock()
         self.keys: dict[str, Any] = {}
         """Private keys that were unlocked, by path and time of change: unlocking costs up to a second of CPU."""
 
