@@ -27,6 +27,8 @@ _DTYPES = {
     "torch.float8_e4m3fnuz": "fp8_e4m3", "float8_e4m3fnuz": "fp8_e4m3",
 }
 _SYNONYMS = {"speculative_algorithm": {"NEXTN": "EAGLE"}}
+_ON, _OFF = ("on",), ("off",)                       # unlike True and False, equal to no number
+_WORDS = {"true": _ON, "false": _OFF, "none": _OFF}
 _HUMAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kKmMgG])")
 _HUMAN_FACTORS = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
 _NOT_TOLD = {"config"}
@@ -148,9 +150,9 @@ def _listed(key: str, declared: Any, running: Any) -> bool:
 
 def _plain(key: str, value: Any) -> Any:
     if value is None or value is False or value == "":
-        return False
+        return _OFF
     if value is True:
-        return True
+        return _ON
     if isinstance(value, (int, float)):
         return float(value)
     if isinstance(value, (list, tuple)):
@@ -162,10 +164,8 @@ def _plain(key: str, value: Any) -> Any:
 
 def _text(key: str, text: str) -> Any:
     lowered = text.lower()
-    if lowered in ("true", "false"):
-        return lowered == "true"
-    if lowered == "none":
-        return False
+    if lowered in _WORDS:
+        return _WORDS[lowered]
     human = _HUMAN.fullmatch(text)
     if human:
         return float(human[1]) * _HUMAN_FACTORS[human[2]]
