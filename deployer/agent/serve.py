@@ -18,6 +18,8 @@ from deployer.agent import home
 
 OPERATIONS: Dict[str, str] = {
     "ping": "deployer.agent.serve:ping",
+    "gpus": "deployer.agent.clean.operations:gpus",
+    "clean": "deployer.agent.clean.operations:clean",
     "facts": "deployer.agent.transact.survey:facts",
     "examine": "deployer.agent.transact.examine:examine",
     "stage": "deployer.agent.transact.operations:stage",
@@ -29,6 +31,7 @@ OPERATIONS: Dict[str, str] = {
     "history": "deployer.agent.transact.operations:history",
     "status": "deployer.agent.transact.status:status",
     "logs": "deployer.agent.transact.journal:logs",
+    "verify": "deployer.agent.verify.operation:verify",
 }
 """Operation -> "module:function", imported at its first request."""
 

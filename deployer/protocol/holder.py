@@ -47,6 +47,9 @@ class Holder:
     parents: Tuple[Parent, ...] = ()
     memory: Dict[str, Optional[int]] = dataclasses.field(default_factory=dict)
     devices: Tuple[str, ...] = ()
+    compute: bool = False          # holds GPU memory: nvidia-smi lists it, or it uses CUDA and no list can say
+    live: bool = False             # part of something that runs: a unit, container or session
+    ns_pids: Tuple[int, ...] = ()  # its pids from the observer's PID namespace inwards
     state: str = ""
     since: Optional[float] = None
     holder_class: HolderClass = HolderClass.FOREIGN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Tuple
+from typing import Any, Iterable, Sequence, Tuple
 
 MASK = "[redacted]"
 
@@ -56,6 +56,17 @@ class Redactor:
         if isinstance(value, (list, tuple)):
             return [self.plain(item) for item in value]
         return value
+
+
+def mask_argv(argv: Sequence[str]) -> Tuple[str, ...]:
+    """A command line as words: the word after a flag with a secret's name is masked, and so is ``--flag=value``."""
+    redact = Redactor().text
+    words = [redact(word) for word in argv]
+    for index in range(1, len(words)):
+        before = argv[index - 1]
+        if before.startswith("-") and "=" not in before and is_secret_name(before) and not argv[index].startswith("--"):
+            words[index] = MASK
+    return tuple(words)
 
 
 def is_secret_name(name: str) -> bool:
