@@ -1,0 +1,165 @@
+"""What is known of the server arguments of every release: SGLang's from 0.4.0, the router's from 0.0.5.
+
+Facts come from the published wheels (``scripts/build_catalogue.py``), read statically.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deployer.resources import package
+from deployer.sglang import version
+from deployer.sglang.flag import Flag, dashed
+from deployer.sglang.record import from_record
+
+PREFERRED = ("--tp-size", "--dp-size", "--ep-size", "--pp-size")
+"""Short spellings to write rather than the primary ones, which changed with 0.5.14: these are valid throughout."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """An argument registered alike from ``first`` on; ``until`` is the first release that differs, None: none yet."""
+
+    first: str
+    until: str | None
+    flag: Flag
+
+
+class Catalogue:
+    """``releases`` oldest first. Names are taken as they are declared: with or without dashes, or with underscores."""
+
+    def __init__(self, program: str, part: Mapping[str, Any]) -> None:
+        self.program = program
+        self.releases: tuple[str, ...] = tuple(part["releases"])
+        self._order = {release: index for index, release in enumerate(self.releases)}
+        self._rows: list[tuple[int, int, dict[str, Any]]] = [
+            (self._order[first], self._order[last] if last else len(self.releases) - 1, record)
+            for first, last, record in part["flags"]
+        ]
+        self._successors: Mapping[str, str] = part["successors"]
+        self._flags: dict[str, Mapping[str, Flag]] = {}
+        self._spellings: dict[str, Mapping[str, Flag]] = {}
+
+    @property
+    def newest(self) -> str:
+        return self.releases[-1]
+
+    def matching(self, specifier: str) -> list[str]:
+        """The known releases that a declared release or specifier means, oldest first.
+
+        Raises ``version.Unreadable`` where it is neither.
+        """
+        return version.matching(specifier, self.releases)
+
+    def standing(self, release: str) -> str:
+        """The release to judge by: itself, else the newest known one that is not newer."""
+        if release in self._order:
+            return release
+        return version.nearest(release, self.releases)
+
+    def flags(self, release: str) -> Mapping[str, Flag]:
+        """What a known release registers, by its primary spelling. Raises KeyError."""
+        if release not in self._flags:
+            at = self._order[release]
+            found = (from_record(record) for first, last, record in self._rows if first <= at <= last)
+            self._flags[release] = {flag.name: flag for flag in found}
+        return self._flags[release]
+
+    def spellings(self, release: str) -> Mapping[str, Flag]:
+        """Every spelling that a known release takes. Raises KeyError."""
+        if release not in self._spellings:
+            found = {name: flag for flag in self.flags(release).values() for name in flag.spellings}
+            self._spellings[release] = found
+        return self._spellings[release]
+
+    def find(self, release: str, name: str) -> Flag | None:
+        """The argument of that exact name in a known release."""
+        return self.spellings(release).get(dashed(name))
+
+    def abbreviated(self, release: str, name: str) -> list[str]:
+        """The spellings that begin with ``name``: argparse takes it where there is exactly one."""
+        return sorted(s for s in self.spellings(release) if s.startswith(dashed(name)))
+
+    def spelling(self, release: str, name: str) -> str | None:
+        """The spelling to write for a declared name: valid in the release, or in every release of a specifier.
+
+        The primary one, but the short ones of ``PREFERRED``. A unique abbreviation is written out. None where the
+        name is not known there.
+        """
+        releases = [release] if release in self._order else self.matching(release) or [self.standing(release)]
+        flags = [self.find(each, self._whole(each, name)) for each in releases]
+        if not all(flags):
+            return None
+        last = flags[-1]
+        assert last is not None
+        wanted = dashed(self._whole(releases[-1], name))
+        if wanted.startswith("--no-") and wanted != last.name:
+            return wanted
+        candidates = [*(s for s in PREFERRED if s in last.spellings), last.name, wanted, *last.aliases]
+        return next((c for c in candidates if all(flag and c in flag.spellings for flag in flags)), None)
+
+    def _whole(self, release: str, name: str) -> str:
+        if self.find(release, name) is None:
+            found = self.abbreviated(release, name)
+            if len(found) == 1:
+                return found[0]
+        return name
+
+    def dest(self, name: str) -> str:
+        """Where the value of a declared name is kept (``tp_size``); the name itself where it is not known."""
+        spans = self.history(self._whole(self.newest, name))
+        return spans[-1].flag.dest if spans else dashed(name)[2:].replace("-", "_")
+
+    def history(self, name: str) -> tuple[Span, ...]:
+        """Every form in which a spelling was registered, oldest first; empty where it never was."""
+        return tuple(
+            Span(self.releases[first], self._after(last), from_record(record))
+            for first, last, record in self._index().get(dashed(name), ())
+        )
+
+    def _after(self, index: int) -> str | None:
+        return self.releases[index + 1] if index + 1 < len(self.releases) else None
+
+    @functools.cache  # noqa: B019  (two catalogues live as long as the process)
+    def _index(self) -> Mapping[str, list[tuple[int, int, dict[str, Any]]]]:
+        index: dict[str, list[tuple[int, int, dict[str, Any]]]] = {}
+        for row in sorted(self._rows, key=lambda row: row[0]):
+            for spelling in (row[2]["name"], *row[2].get("aliases", ())):
+                index.setdefault(spelling, []).append(row)
+        return index
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every spelling that ever was registered."""
+        return tuple(sorted(self._index()))
+
+    def instead(self, name: str) -> str | None:
+        """What to write in place of a retired argument, as the releases say it: a flag with its value, or a variable.
+
+        Where that flag was retired too, what stands in its own place.
+        """
+        spelling, seen, answer = dashed(name), set[str](), None
+        while spelling not in seen:
+            seen.add(spelling)
+            spans = self.history(spelling)
+            said = self._successors.get(spelling) or (spans[-1].flag.instead if spans else None)
+            if not said:
+                return answer
+            answer = said
+            spelling = dashed(said.split("=")[0].split(" ")[0].split("{")[0]) if said.startswith("--") else spelling
+        return answer
+
+
+@functools.cache
+def catalogue(program: str = "sglang") -> Catalogue:
+    """The catalogue of "sglang" or "router"."""
+    return Catalogue(program, _data()[program])
+
+
+@functools.cache
+def _data() -> Any:
+    return json.loads(package("sglang").joinpath("catalogue.json").read_text("utf-8"))

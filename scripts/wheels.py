@@ -1,0 +1,56 @@
+"""Published wheels by name and release, through pip; kept in .cache/wheels."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+CACHE = Path(__file__).resolve().parent.parent / ".cache" / "wheels"
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+
+
+def releases(package: str) -> list[str]:
+    """The releases on the package index, without pre-releases, as pip lists them. Raises CalledProcessError."""
+    listed = subprocess.run([*PIP, "index", "versions", package, "--json"], check=True, capture_output=True, text=True)
+    return [str(version) for version in json.loads(listed.stdout)["versions"]]
+
+
+def wheel(package: str, release: str) -> Path:
+    """The wheel of a release, downloaded if it is not in the cache. Raises CalledProcessError, FileNotFoundError."""
+    stem = f"{package.replace('-', '_')}-{release}-"
+    found = sorted(CACHE.glob(f"{stem}*.whl"))
+    if not found:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            [*PIP, "download", "--quiet", "--no-deps", "--no-cache-dir", "--only-binary", ":all:",
+             "--ignore-requires-python", "--dest", str(CACHE), f"{package}=={release}"],
+            check=True, stdout=subprocess.DEVNULL,
+        )
+        found = sorted(CACHE.glob(f"{stem}*.whl"))
+    if not found:
+        raise FileNotFoundError(f"pip brought no wheel of {package} {release}")
+    return found[0]
+
+
+class WheelFiles(Mapping[str, str]):
+    """The Python files of a wheel: path in it -> text. Nothing is unpacked."""
+
+    def __init__(self, path: Path) -> None:
+        self._wheel = zipfile.ZipFile(path)
+        self._names = {name for name in self._wheel.namelist() if name.endswith(".py")}
+
+    def __getitem__(self, path: str) -> str:
+        return self._wheel.read(path).decode("utf-8")
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
