@@ -84,7 +84,7 @@ def test_hosts_are_apart(hosts: Callable[[int], list[Host]]) -> None:
 
 def test_network_cut_is_silent(host: Host) -> None:
     host.network.cut()
-    answer = host.ssh("true", check=False)
+    answer = host.ssh("true", check=False, options=("-o", "ConnectTimeout=1"))
     assert answer.code == 255 and "timed out" in answer.err.lower()
     host.network.restore()
     assert host.ssh("echo back").out == "back\n"

@@ -18,7 +18,9 @@ from tests.hosts.bed.gpu import Gpus, inventory
 from tests.hosts.bed.keys import Keys
 from tests.hosts.bed.network import Network
 from tests.hosts.bed.reset import Baseline
+from tests.hosts.bed.sglang import CONFIG, MODEL, RELEASE, VENV, Sglang
 from tests.hosts.bed.slot import Slot
+from tests.standin.install import install
 
 FILES = Path(__file__).with_name("files")
 STANDIN = Path(__file__).resolve().parents[2] / "standin"
@@ -57,6 +59,7 @@ class Host:
         binds = [f"--bind-ro={FILES}:/usr/local/lib/bed", f"--bind-ro={STANDIN}:/usr/local/lib/standin"]
         self._inner_group = ""
         self.gpu = Gpus(self)
+        self.sglang = Sglang(self)
         self.machine = Machine(self.name, self._folder, image, self.network, self.group, [*binds, *options])
         self._furnish()
 
@@ -75,10 +78,10 @@ class Host:
         return subprocess.Popen(self._enter(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, errors="replace")
 
-    def ssh(self, command: str, *, user: str = "root", input: str = "", timeout: float = 60.0,
-            check: bool = True) -> Ran:
+    def ssh(self, command: str, *, user: str = "root", input: str = "", timeout: float = 60.0, check: bool = True,
+            options: Sequence[str] = ()) -> Ran:
         """Runs through a real SSH session of ``user`` (root, admin, ops)."""
-        words = ["ssh", "-F", str(self.keys.config), "-l", user, self.name, command]
+        words = ["ssh", "-F", str(self.keys.config), *options, "-l", user, self.name, command]
         done = subprocess.run(words, input=input, capture_output=True, text=True, errors="replace", timeout=timeout)
         if check and done.returncode:
             raise CommandFailed(f"{self.name}: ssh {command!r} exited {done.returncode}\n{done.stdout}{done.stderr}")
@@ -211,6 +214,7 @@ class Host:
             ("etc/hostname", self.name + "\n", 0o644),
             ("etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {self.name}\n", 0o644),
             ("etc/gpu.json", json.dumps(inventory(2, seed=self.name)), 0o644),
+            (f"{MODEL.lstrip('/')}/config.json", json.dumps(CONFIG), 0o644),
             ("etc/ssh/bed_authorized_keys", self.keys.public, 0o644),
             ("etc/ssh/ssh_host_ed25519_key", key.private, 0o600),
             ("etc/ssh/ssh_host_ed25519_key.pub", key.public, 0o644),
@@ -219,6 +223,10 @@ class Host:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
             file.chmod(mode)
+        with (upper / MODEL.lstrip("/") / "model.safetensors").open("wb") as weights:
+            weights.truncate(8 << 30)
+        python = next(self._image.glob("usr/lib/python3.[0-9]*")).name.removeprefix("python")
+        install(VENV, RELEASE, python, upper)
         for link, target in (("usr/bin/nvidia-smi", "nvidia-smi"), ("usr/local/bin/gpu-hold", "gpu-hold")):
             (upper / link).parent.mkdir(parents=True, exist_ok=True)
             (upper / link).symlink_to(f"/usr/local/lib/bed/{target}")
