@@ -14,11 +14,13 @@ class SecretText:
     """A file's text that holds secrets: ``entries`` in order, each a name with a plain value or where its secret is.
 
     ``encoding`` is the language it is written in: "yaml" (SGLang's --config) or "environment" (EnvironmentFile).
+    ``sources`` are the entries' names in ``[secrets]``, where they differ from the entries' own (empty: nowhere).
     Rollout resolves the secrets just before staging; nothing before that sees one.
     """
 
     entries: tuple[tuple[str, str | SecretRef], ...]
     encoding: str
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

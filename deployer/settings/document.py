@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deployer.protocol.finding import Finding, Level, Where
+from deployer.settings.model import WrittenFloat
 from deployer.settings.spans import Places, Scan, ScanError
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -42,7 +43,7 @@ def parse(file: Path, text: str) -> Document:
     """As ``read``, for a text that is already here."""
     places = Places(str(file), text)
     try:
-        return Document(file, tomllib.loads(text), places)
+        return Document(file, tomllib.loads(text, parse_float=WrittenFloat), places)
     except tomllib.TOMLDecodeError as error:
         return Document(file, None, places, (_syntax(places, str(error)),))
     except RecursionError:

@@ -13,6 +13,17 @@ ArgValue = str | int | float | bool | list[Any] | dict[str, Any]
 DirectiveValue = str | int | float | bool | list[str | int | float | bool]
 
 
+class WrittenFloat(float):
+    """A float that keeps how it was written ("1e-3"), so that a command line shows what the admin wrote."""
+
+    written: str
+
+    def __new__(cls, written: str | float) -> WrittenFloat:
+        number = super().__new__(cls, written)
+        number.written = str(written).replace("_", "")
+        return number
+
+
 class Spans(Protocol):
     """Where a key stands in the TOML file."""
 

@@ -69,7 +69,7 @@ def _read(item: Assignment, specifiers: Mapping[str, str], found: list[Command],
     text, at = item.value, 0
     while at < len(text):
         begin = at
-        first, at = _word(item, at, problems, False)
+        first, at = _word(item, at, problems, True)     # open quotes in the first word drop the command alone
         if first is None:
             return
         prefixes, path = _prefixes(first)

@@ -77,6 +77,10 @@ def entries(text: str | bytes, *, systemd: int = 252) -> tuple[list[FileEntry], 
     return found, problems
 
 
+_NAME = re.compile(r".[^=\n\r]*", re.DOTALL)
+"""A name's first character is taken as it comes, even a ``=``."""
+
+
 def _read(text: str, systemd: int) -> Iterator[tuple[str, str, int]]:
     """``parse_env_file_internal`` as a walk over the lines, in the states of the original."""
     at, line, size = 0, 1, len(text)
@@ -89,7 +93,7 @@ def _read(text: str, systemd: int) -> Iterator[tuple[str, str, int]]:
         if char in "#;":
             at, line = _comment(text, at, line, systemd)
             continue
-        match = re.compile(r"[^=\n\r]*").match(text, at)
+        match = _NAME.match(text, at)
         assert match is not None
         name, at = match[0], match.end()
         if at >= size or text[at] != "=":

@@ -43,13 +43,15 @@ def word(text: str) -> str:
 
 
 def program(path: str) -> str:
-    """The program of ``ExecStart=``. It must be absolute; systemd itself refuses quotes, backslashes and controls.
+    """The program of ``ExecStart=``: an absolute path, or a bare name that systemd looks for in its own fixed list.
 
-    ``$`` stays single in the path but is looked at again in argv[0], so such a path gets its argv[0] written apart
-    (prefix ``@``).
+    systemd itself refuses quotes, backslashes and controls in it. ``$`` stays single in the path but is looked at
+    again in argv[0], so such a path gets its argv[0] written apart (prefix ``@``).
     """
-    if not path.startswith("/") or path.endswith("/"):
-        raise QuotingError("bad-program", f"{path!r} is not the absolute path of a program")
+    if not path or path.endswith("/") or ("/" in path and not path.startswith("/")) or path in (".", ".."):
+        raise QuotingError("bad-program", f"{path!r} is neither the absolute path of a program nor a plain name")
+    if path[0] in "-@:+!":
+        raise QuotingError("bad-program", f"systemd takes {path[0]!r} at the beginning of {path!r} for a prefix")
     if re.search("[\\x00-\\x1f\\x7f\"'\\\\]", path):
         raise QuotingError("bad-program", f"systemd takes no quotes, backslashes or control characters in {path!r}")
     if _BARE.fullmatch(path):
