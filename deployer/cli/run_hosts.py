@@ -26,6 +26,20 @@ def workspace(ctx: click.Context) -> Workspace:
     return Workspace.find(Path(ctx.obj) if ctx.obj else None)
 
 
+def hosts(ctx: click.Context, names: Sequence[str]) -> list[Host]:
+    """The hosts that ``names`` stand for; without a workspace too, since SSH destinations and ``local`` need none."""
+    from deployer.errors import UsageError
+    from deployer.settings.host import LoadedHosts, resolve
+
+    try:
+        space = workspace(ctx)
+    except UsageError:
+        if ctx.obj:
+            raise
+        return resolve(names, LoadedHosts())
+    return space.resolve(names)
+
+
 def host_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """HOST…, -u, --json."""
     from deployer.cli.complete import hosts, units

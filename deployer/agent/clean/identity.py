@@ -25,7 +25,8 @@ _SYSTEM_UNITS = re.compile(
     r"nvidia-(?:persistenced|fabricmanager|powerd|dcgm|imex)\.service|(?:dcgm|nvidia-dcgm|dcgm-exporter)\.service"
     r"|(?:display-manager|gdm3?|lightdm|sddm|xdm)\.service|\S*[-_]exporter\.service"
 )
-_SGLANG_WORD = re.compile(r"sglang(?:\.\S+)?|\S*/sglang/\S+\.py")
+_SGLANG_PROGRAMS = ("sglang", "sglang-router", "sglang_router")
+_SGLANG_SCRIPT = re.compile(r"(?:\S*/)?(?:sglang|sglang-router)|\S*/sglang/\S+\.py")
 _UNIT_NAME = re.compile(r"[A-Za-z0-9:_.@\\-]+\.service")
 
 
@@ -66,8 +67,10 @@ def looks_like_sglang(process: Process) -> bool:
     for index, word in enumerate(argv):
         if word == "-m" and index + 1 < len(argv):
             return bool(re.fullmatch(r"(?:sglang|sglang_router)(?:\.\S+)?", argv[index + 1]))
-    programs = [os.path.basename(word) for word in argv[:2]]
-    return "sglang" in programs or "sglang-router" in programs or any(_SGLANG_WORD.fullmatch(word) for word in argv[:2])
+    program = os.path.basename(argv[0])
+    if program.startswith("python") and len(argv) > 1:
+        return bool(_SGLANG_SCRIPT.fullmatch(argv[1]))
+    return program in _SGLANG_PROGRAMS
 
 
 def _own_by_cgroup(process: Process, place: Place, world: World) -> Optional[Identity]:
