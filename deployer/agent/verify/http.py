@@ -60,6 +60,12 @@ def target(expected: Expectations, secrets: Mapping[str, str]) -> Optional[Targe
     return Target(host, expected.port, tls, key_of(secrets, expected.args))
 
 
+def bind_host(expected: Expectations) -> str:
+    """The address that the server binds, as declared; ``Expectations.host`` is where it is asked."""
+    written = expected.args.get("host")
+    return str(written) if written else expected.host
+
+
 def key_of(secrets: Mapping[str, str], args: Mapping[str, Any]) -> str:
     """The key that ordinary requests need: the API key, else the admin's."""
     for name in ("api_key", "admin_api_key"):
