@@ -83,6 +83,18 @@ def test_secret_key_from_a_config_file_and_bad_flags(host: Host) -> None:
     assert host.state("s")["ExecMainStatus"] == "2"
 
 
+@pytest.mark.parametrize(("release", "words", "complaint"), [
+    ("0.5.23", "--cuda-graph-max-bs 8", "ambiguous option: --cuda-graph-max-bs could match"),
+    ("0.5.9", "--enable-ep-moe", "unrecognized arguments: --enable-ep-moe"),
+    ("0.4.9", "--kv-cache-dtype bf16", "argument --kv-cache-dtype: invalid choice: 'bf16'"),
+    ("0.5.4", "--context-length 32k", "argument --context-length: invalid int value: '32k'"),
+])
+def test_arguments_that_a_release_does_not_take(host: Host, release: str, words: str, complaint: str) -> None:
+    python = host.sglang.install(release)
+    said = host.run(f"{python} -m sglang.launch_server --model-path /models/tiny {words}", check=False)
+    assert said.code == 2 and complaint in said.err
+
+
 def test_port_held_by_another_sglang_lies(host: Host) -> None:
     start(host)
     host.sglang.at(30000).wait("ready")

@@ -1,4 +1,4 @@
-"""Lays a pretended virtual environment with the stand-in as its ``sglang``: ``install.py PREFIX RELEASE [FLAGS.json]``.
+"""Lays a pretended virtual environment with the stand-in as its ``sglang``: ``install.py PREFIX RELEASE < FLAGS.json``.
 
 It has what the real one shows: ``bin/python``, ``pyvenv.cfg``, ``site-packages/sglang`` and a ``dist-info`` folder that
 names the release; ``python -m sglang.launch_server`` and, from 0.5.5, ``bin/sglang serve`` start the stand-in.
@@ -70,4 +70,4 @@ def install(prefix: str, release: str, python: str, root: Path = Path("/"), flag
 
 if __name__ == "__main__":
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    install(sys.argv[1], sys.argv[2], version, flags=Path(sys.argv[3]).read_text() if sys.argv[3:] else "")
+    install(sys.argv[1], sys.argv[2], version, flags=sys.stdin.read())

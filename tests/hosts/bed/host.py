@@ -18,7 +18,7 @@ from tests.hosts.bed.gpu import Gpus, inventory
 from tests.hosts.bed.keys import Keys
 from tests.hosts.bed.network import Network
 from tests.hosts.bed.reset import Baseline
-from tests.hosts.bed.sglang import CONFIG, MODEL, RELEASE, VENV, Sglang
+from tests.hosts.bed.sglang import CONFIG, MODEL, RELEASE, VENV, Sglang, flag_table
 from tests.hosts.bed.slot import Slot
 from tests.standin.install import install
 
@@ -226,7 +226,7 @@ class Host:
         with (upper / MODEL.lstrip("/") / "model.safetensors").open("wb") as weights:
             weights.truncate(8 << 30)
         python = next(self._image.glob("usr/lib/python3.[0-9]*")).name.removeprefix("python")
-        install(VENV, RELEASE, python, upper)
+        install(VENV, RELEASE, python, upper, flag_table(RELEASE))
         for link, target in (("usr/bin/nvidia-smi", "nvidia-smi"), ("usr/local/bin/gpu-hold", "gpu-hold")):
             (upper / link).parent.mkdir(parents=True, exist_ok=True)
             (upper / link).symlink_to(f"/usr/local/lib/bed/{target}")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import TYPE_CHECKING, Any
+
+from deployer.sglang.catalogue import catalogue
 
 if TYPE_CHECKING:
     from tests.hosts.bed.host import Host
@@ -19,6 +22,20 @@ CONFIG = {
 """A model with 131,072 bytes of KV cache per token at bf16."""
 
 
+@functools.cache
+def flag_table(release: str) -> str:
+    """What ``release`` registers, as JSON by spelling: from the catalogue that is read out of the release's wheel."""
+    known = catalogue()
+    table = {
+        spelling: {
+            "dest": flag.dest, "nargs": flag.nargs, "type": flag.type, "default": flag.default,
+            "choices": None if flag.open_choices else flag.choices,
+        }
+        for spelling, flag in known.spellings(known.standing(release)).items()
+    }
+    return json.dumps(table, default=str)
+
+
 class Sglang:
     """0.5.9 in /opt/sglang/.venv and a model in /models/tiny are there from the start."""
 
@@ -27,7 +44,8 @@ class Sglang:
 
     def install(self, release: str, prefix: str = VENV) -> str:
         """Puts ``release`` in place of what is in ``prefix``; returns its interpreter's path."""
-        self._host.run(["python3", "-IS", "/usr/local/lib/standin/install.py", prefix, release])
+        install = ["python3", "-IS", "/usr/local/lib/standin/install.py", prefix, release]
+        self._host.run(install, input=flag_table(release))
         return f"{prefix}/bin/python"
 
     def model(self, path: str, *, weights_gib: float = 8.0, kv_fp8: bool = False, **config: Any) -> None:

@@ -34,11 +34,13 @@ class UsageError(Exception):
 
 
 def parse(words: list[str], release: Release, flags: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """All arguments by dest name. ``flags``: the release's table (spelling -> dest, nargs, choices, type), if known."""
+    """All arguments by dest name. ``flags``: the release's table, spelling -> dest, nargs, choices, type, default.
+
+    Raises ``UsageError`` where argparse would end with exit status 2.
+    """
     words = merge_config(words, release)
-    known = dict(DEFAULTS)
-    if release < (0, 5, 10):
-        known["hicache_ratio"] = 2.0
+    known = {ALIASES.get(flag["dest"], flag["dest"]): flag["default"] for flag in flags.values()}
+    known.update(DEFAULTS)
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -47,17 +49,19 @@ def parse(words: list[str], release: Release, flags: dict[str, dict[str, Any]]) 
                 known["model_path"] = word
                 continue
             raise UsageError(f"unrecognized arguments: {word}")
-        name, equals, inline = word[2:].partition("=")
+        name, equals, inline = word.partition("=")
         flag = find(name, flags)
-        if flag is None:
-            raise UsageError(f"unrecognized arguments: {word}")
-        dest = flag.get("dest") or ALIASES.get(name.replace("-", "_"), name.replace("-", "_"))
+        dest = flag.get("dest") or name[2:].replace("-", "_")
+        dest = ALIASES.get(dest, dest)
         values = [inline] if equals else []
-        while not equals and rest and not rest[0].startswith("--"):
-            if flag.get("nargs") == 0 or (flag.get("nargs") is None and values and flags):
-                break
+        wanted = flag.get("nargs", "*")
+        most = {None: 1, "?": 1}.get(wanted, wanted if isinstance(wanted, int) else len(rest))
+        while not equals and rest and len(values) < most and not is_option(rest[0]):
             values.append(rest.pop(0))
-        known[dest] = value(dest, values, flag, release)
+        if (wanted is None and not values) or (wanted == "+" and not values):
+            raise UsageError(f"argument {name}: expected one argument" if wanted is None else
+                             f"argument {name}: expected at least one argument")
+        known[dest] = value(name, dest, values, flag, release)
     if not known["model_path"]:
         raise UsageError("the following arguments are required: --model-path" +
                          ("/--model" if release >= (0, 4, 9) else ""))
@@ -66,34 +70,41 @@ def parse(words: list[str], release: Release, flags: dict[str, dict[str, Any]]) 
     return known
 
 
-def find(name: str, flags: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
+def is_option(word: str) -> bool:
+    """A word that begins an option; a negative number does not."""
+    return word.startswith("-") and not word.lstrip("-").replace(".", "").isdigit()
+
+
+def find(name: str, flags: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The flag of that name, or the one it abbreviates, as argparse allows. No table: any name is known."""
     if not flags or name in flags:
         return flags.get(name, {})
-    near = [spelling for spelling in flags if spelling.startswith(name)]
-    dests = {str(flags[spelling].get("dest")) for spelling in near}
-    return flags[near[0]] if len(dests) == 1 else None
+    near = sorted(spelling for spelling in flags if spelling.startswith(name))
+    if not near:
+        raise UsageError(f"unrecognized arguments: {name}")
+    if len(near) > 1:
+        raise UsageError(f"ambiguous option: {name} could match {', '.join(near)}")
+    return flags[near[0]]
 
 
-def value(dest: str, values: list[str], flag: dict[str, Any], release: Release) -> Any:
+def value(name: str, dest: str, values: list[str], flag: dict[str, Any], release: Release) -> Any:
     """The value in its type; raises ``UsageError`` in argparse's words."""
     choices = flag.get("choices")
     if dest == "kv_cache_dtype" and not choices and not release.accepts_bf16:
         choices = KV_DTYPES_OLD
+    wanted = {"int": int, "float": float}.get(str(flag.get("type")))
     for text in values:
         if choices and text not in [str(choice) for choice in choices]:
             listed = ", ".join(repr(choice) for choice in choices)
-            raise UsageError(f"argument --{dest.replace('_', '-')}: invalid choice: {text!r} (choose from {listed})")
-    wanted = flag.get("type")
-    if wanted in ("int", "float"):
-        for text in values:
+            raise UsageError(f"argument {name}: invalid choice: {text!r} (choose from {listed})")
+        if wanted:
             try:
-                (int if wanted == "int" else float)(text)
+                wanted(text)
             except ValueError:
-                raise UsageError(f"argument --{dest.replace('_', '-')}: invalid {wanted} value: {text!r}") from None
+                raise UsageError(f"argument {name}: invalid {flag['type']} value: {text!r}") from None
     typed = [scalar(text, dest) for text in values]
     if not typed:
-        return True
+        return not name.startswith("--no-")
     return typed if flag.get("nargs") in ("+", "*") or len(typed) > 1 else typed[0]
 
 

@@ -1,0 +1,62 @@
+# `make` alone lists the targets. Everything sets itself up; hosts for tests need root on Debian or Ubuntu.
+SHELL := /bin/bash
+PY := .venv/bin/python
+PYTEST := $(PY) -m pytest
+WORKERS ?= $(shell nproc)
+PARTS := hosts sglang bench
+PURE := $(filter-out $(addprefix tests/,$(PARTS)),$(wildcard tests/*))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-pure test-hosts test-sglang check demo bench faults catalogue clean
+
+help:
+	@echo "make setup      .venv with the tool (.venv/bin/deployer)"
+	@echo "make demo       the whole loop on a throwaway local host with simulated GPUs (root, Debian or Ubuntu)"
+	@echo "make test       all tests"
+	@echo "make check      ruff, mypy, import-linter"
+	@echo "make faults     the whole fault matrix"
+	@echo "make bench      the measurements"
+	@echo "make catalogue  the table of SGLang's arguments, anew from the wheels"
+	@echo "make clean      what can be made again"
+
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml scripts/setup
+	@scripts/setup
+
+# Every part runs, whatever the ones before it said; the exit code is that of the first that failed.
+test: setup
+	@status=0; for part in test-pure test-hosts test-sglang; do \
+	    $(MAKE) --no-print-directory $$part || status=$$?; done; exit $$status
+
+test-pure: setup
+	$(PYTEST) -n $(WORKERS) --dist worksteal $(PURE)
+
+test-hosts: setup
+	$(PYTEST) -n $$(( $(WORKERS) + 1 )) --dist worksteal tests/hosts
+
+# One at a time: each of the real server's three processes takes 0.7 GB.
+test-sglang: setup
+	@if [ -d tests/sglang ]; then set -x; $(PYTEST) tests/sglang; fi
+
+check: setup
+	.venv/bin/ruff check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+
+demo: setup
+	@$(PY) -m scripts.demo
+
+faults: setup
+	DEPLOYER_FAULTS=all $(PYTEST) -n $$(( $(WORKERS) + 1 )) --dist worksteal tests/hosts -k fault
+
+bench: setup
+	$(PYTEST) -s tests/bench
+
+catalogue: setup
+	$(PY) scripts/build_catalogue.py
+
+clean:
+	@if [ -x $(PY) ]; then $(PY) -m tests.hosts.bed sweep; fi
+	rm -rf .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
