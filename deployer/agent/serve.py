@@ -81,6 +81,7 @@ class Server:
         self._busy = False
         self._midline = False
         self._pending = False
+        self._unwinding = False
         self._seq = 0
 
     def run(self) -> int:
@@ -125,13 +126,15 @@ class Server:
                 while rest:
                     rest = rest[os.write(self._sink, rest):]
                 self._written = time.monotonic()
+        except OSError:
+            self._unwinding = self._unwinding or own
+            raise
         finally:
             if own:
                 self._midline = False
         if own and self._pending:
             self._pending = False
-            if self._busy:
-                raise Stopped
+            self._unwind()
 
     # -- what is answered
 
@@ -141,6 +144,7 @@ class Server:
         from deployer.protocol.message import ERROR, REPLY, VersionError, decode_request
 
         self._seq = 0
+        self._unwinding = False
         try:
             self._busy = True
             try:
@@ -253,9 +257,15 @@ class Server:
         if self._midline:
             self._pending = True
         elif self._busy:
-            raise Stopped
+            self._unwind()
         elif number != signal.SIGUSR1:
             raise SystemExit(0)
+
+    def _unwind(self) -> None:
+        """Once only: what the operation tidies up on its way out is not interrupted again."""
+        if self._busy and not self._unwinding:
+            self._unwinding = True
+            raise Stopped
 
 
 def _fault(error: Exception) -> Dict[str, Any]:
