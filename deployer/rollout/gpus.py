@@ -15,7 +15,7 @@ from deployer.rollout.contact import Contact
 from deployer.settings.model import Host
 
 HELP: Mapping[str, str] = {
-    "driver-mismatch": "the driver was updated under a loaded kernel module: reboot, or unload and load the nvidia modules",
+    "driver-mismatch": "the driver was updated under its loaded kernel module: reboot, or reload the nvidia modules",
     "no-devices": "the driver runs and has no GPU: look at lspci and the kernel log; in a container, pass the GPUs in",
     "no-driver": "install or load the NVIDIA driver (modprobe nvidia); in a container, pass the driver's tools in",
     "gpu-lost": "the GPU has fallen off the bus: reboot the host; if it comes again, look at power and slot",
@@ -58,7 +58,8 @@ def ask(contact: Contact) -> Gpus:
     """Raises HostError."""
     reply = contact.call("gpus", {})
     reading = from_plain(GpuReading, reply["reading"])
-    holders = tuple(Held(from_plain(Holder, one["holder"]), one["scope"], one["act"], one["reason"]) for one in reply["holders"])
+    holders = tuple(Held(from_plain(Holder, one["holder"]), one["scope"], one["act"], one["reason"])
+                    for one in reply["holders"])
     findings = [finding(error) for error in reading.errors]
     findings += [from_plain(Finding, one) for one in reply["findings"]]
     if reply.get("note"):
@@ -76,7 +77,7 @@ def finding(error: GpuError) -> Finding:
 
 
 def plain(answer: Gpus) -> dict[str, Any]:
-    """The JSON form. ``errors`` hold codes (and the bus id where a message names it); their words are in ``findings``."""
+    """The JSON form. ``errors`` hold codes, and the bus id where a message names it; words are in ``findings``."""
     reading = answer.reading
     return {
         "gpus": [{
@@ -86,7 +87,8 @@ def plain(answer: Gpus) -> dict[str, Any]:
         "processes": [{
             "pid": app.pid, "gpu_uuid": app.gpu_uuid, "name": app.name, "used_mib": app.used_mib,
         } for app in reading.processes],
-        "errors": [{"code": error.code, **({"bus_id": error.bus_id} if error.bus_id else {})} for error in reading.errors],
+        "errors": [{"code": error.code, **({"bus_id": error.bus_id} if error.bus_id else {})}
+                   for error in reading.errors],
         "driver": next((gpu.driver for gpu in reading.gpus if gpu.driver), None),
         "details": {gpu.uuid: {"bus_id": gpu.bus_id, "utilization": gpu.utilization, "driver": gpu.driver}
                     for gpu in reading.gpus if gpu.uuid},

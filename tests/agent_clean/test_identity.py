@@ -50,9 +50,11 @@ def test_a_unit_of_the_same_name_somewhere_else_is_another():
         assert (found.holder_class, found.live) == (HolderClass.FOREIGN, True), cgroup
 
 
-@pytest.mark.parametrize("cgroup", [SESSION, TMUX, DOCKER, "0::/system.slice/docker-" + "ab" * 32 + ".scope\n",
-                                    "0::/kubepods.slice/kubepods-besteffort.slice/x.slice/cri-containerd-" + "cd" * 32 + ".scope\n",
-                                    "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + "ef" * 32 + ".scope\n"])
+@pytest.mark.parametrize("cgroup", [
+    SESSION, TMUX, DOCKER, "0::/system.slice/docker-" + "ab" * 32 + ".scope\n",
+    "0::/kubepods.slice/kubepods-besteffort.slice/x.slice/cri-containerd-" + "cd" * 32 + ".scope\n",
+    "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + "ef" * 32 + ".scope\n",
+])
 @pytest.mark.parametrize("marker", [None, UNIT])
 def test_sessions_and_containers_are_foreign_whatever_it_looks_like(cgroup, marker):
     found = judge(process(9, cgroup=cgroup, marker=marker, argv=SERVER))
@@ -148,7 +150,8 @@ def test_units_under_a_root_of_their_own():
     (("sglang::scheduler_DP1_TP0",), True), (("sgl_diffusion::scheduler",), True), (SERVER, True),
     (("python3", "-m", "sglang_router.launch_router"), True), (("/venv/bin/sglang", "serve", "x"), True),
     (("/venv/bin/python", "/venv/bin/sglang", "serve"), True), (("python3", "-m", "vllm", "sglang"), False),
-    (("grep", "sglang::"), False), (("vim", "sglang.py"), False), (("python3", "train.py", "sglang.launch_server"), False),
+    (("grep", "sglang::"), False), (("vim", "sglang.py"), False),
+    (("python3", "train.py", "sglang.launch_server"), False),
     (("tail", "-f", "/var/log/sglang.log"), False), (("less", "/opt/sglang/README.md"), False), ((), False),
 ])
 def test_what_looks_like_sglang(argv, expected):

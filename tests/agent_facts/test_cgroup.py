@@ -23,12 +23,16 @@ ID = "0123456789ab" * 5 + "0123"
     (f"/kubepods.slice/kubepods-pod1.slice/crio-{ID}.scope", None, None, ("kubernetes", ID)),
     ("/lxc/129/ns/system.slice/qwen.service", None, None, ("lxc", "129")), ("/lxc/129", None, None, ("lxc", "129")),
     ("/lxc.payload.c1/init.scope", None, None, ("lxc", "c1")), ("/lxc.payload/c1", None, None, ("lxc", "c1")),
-    ("/lxc.monitor.c1", None, None, None),
+    ("/lxc.monitor.c1", None, None, None), ("/mine/batch", None, None, None),
+    ("/bed/h2/system.slice/qwen.service", None, None, ("group", "bed/h2/system.slice")),
     ("/machine.slice/machine-a\\x2db.scope/init.scope", None, None, ("machine", "a-b")),
     ("/machine.slice/systemd-nspawn@a.service/payload", None, None, ("machine", "a")),
-    ("/system.slice/nerdctl-" + ID + ".scope", None, None, ("nerdctl", ID)), ("/garden/" + ID, None, None, ("container", ID)),
+    ("/system.slice/nerdctl-" + ID + ".scope", None, None, ("nerdctl", ID)),
+    ("/garden/" + ID, None, None, ("container", ID)),
 ])
-@pytest.mark.parametrize("form", ["0::{}\n", "12:cpu:/\n1:name=systemd:{}\n0::/\n", "12:cpu:/\n1:name=systemd:{} (deleted)\n0::/\n"])
+@pytest.mark.parametrize("form", [
+    "0::{}\n", "12:cpu:/\n1:name=systemd:{}\n0::/\n", "12:cpu:/\n1:name=systemd:{} (deleted)\n0::/\n",
+])
 def test_paths(path, unit, session, container, form):
     found = place(form.format(path))
     assert (found.unit, found.session) == (unit, session)

@@ -30,7 +30,7 @@ _IN_TWO_WORDS = {"docker": "docker", "lxc": "lxc", "lxc.payload": "lxc"}
 
 @dataclasses.dataclass(frozen=True)
 class Container:
-    """``kind``: docker, podman, kubernetes, nerdctl, lxc, machine or container; ``id`` as the path has it."""
+    """``kind``: docker, podman, kubernetes, nerdctl, lxc, machine, container or group; ``id`` as the path has it."""
 
     kind: str
     id: str
@@ -98,6 +98,10 @@ def _walk(path: str) -> Place:
         if container:
             return Place(path, unit, session, container, "/" + "/".join(parts[index + used:]))
         if unit is None and _UNIT.fullmatch(part) and not (index == 0 and part == "init.scope"):
+            if not all(before.endswith(".slice") for before in parts[:index]):
+                # Units of this system lie under slices alone: this is another systemd's, in a group of its own.
+                below = "/" + "/".join(parts[index:])
+                return Place(path, None, None, Container("group", "/".join(parts[:index])), below)
             unit = part
             session = part if _SESSION.fullmatch(part) else None
     return Place(path, unit, session)
