@@ -1,0 +1,74 @@
+"""What the tests of a push share: a declared unit and the words of a run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.hosts.bed import Host, Operator
+
+UNIT = "qwen"
+SERVICE = "qwen.service"
+PYTHON = "/opt/sglang/.venv/bin/python"
+MODEL = "/models/tiny"
+
+SETTINGS = """\
+[sglang]
+version = "{version}"
+python = "{python}"
+
+[args]
+model-path = "{model}"
+port = {port}
+tp-size = 1
+{args}
+
+[service]
+{service}
+
+[gpu]
+devices = [0]
+
+[verify]
+deadline = "{deadline}"
+settle = "{settle}"
+drain = "5s"
+{more}
+"""
+
+
+def declare(operator: Operator, name: str = UNIT, **changes: str | int) -> None:
+    """Writes ``units/NAME.toml``; ``args``, ``service`` and ``more`` are lines of TOML."""
+    values: dict[str, str | int] = {
+        "version": "0.5.9", "python": PYTHON, "model": MODEL, "port": 30000, "args": "", "service": "",
+        "deadline": "60s", "settle": "0s", "more": "", **changes,
+    }
+    operator.write(f"units/{name}.toml", SETTINGS.format(**values))
+
+
+def push(operator: Operator, host: Host, *words: str, code: int = 0) -> str:
+    """Pushes, expects the exit code, gives what was said."""
+    said = operator.deployer("push", host.name, "-u", UNIT, *words)
+    assert said.code == code, f"exit {said.code}, expected {code}\n{said.out}\n{said.err}"
+    return said.out + said.err
+
+
+def events(operator: Operator, host: Host, *words: str) -> list[dict[str, Any]]:
+    """The JSON events of a push, the result last."""
+    said = operator.deployer("push", host.name, "-u", UNIT, "--json", *words)
+    lines = [json.loads(line) for line in said.out.splitlines()]
+    assert lines and lines[-1]["event"] == "result", said.out + said.err
+    return lines
+
+
+def serves(host: Host, port: int = 30000) -> dict[str, Any]:
+    """What the server on the port says of itself."""
+    ran = host.run(f"curl -s -m 5 http://127.0.0.1:{port}/server_info")
+    return dict(json.loads(ran.out))
+
+
+def argv(host: Host) -> list[str]:
+    """The command line that runs, or nothing."""
+    pid = host.state(SERVICE).get("MainPID", "0")
+    raw = host.run(f"tr '\\0' '\\n' </proc/{pid}/cmdline", check=False).out
+    return raw.splitlines() if pid != "0" else []
