@@ -50,7 +50,7 @@ class Verdict(NamedTuple):
     seen: Optional[Seen] = None
 
 
-def unit_state(values: Optional[Mapping[str, Any]]) -> Optional[UnitState]:
+def read_state(values: Optional[Mapping[str, Any]]) -> Optional[UnitState]:
     """From ``systemctl show`` values, numbers or texts; None for none."""
     if not values:
         return None

@@ -6,16 +6,17 @@ Pure: no clock, no file, no process. Formats of the releases 0.4.0 to 0.5.23, pl
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Deque, Dict, Iterable, List, Mapping, NamedTuple, Optional
+from typing import Any, Deque, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from deployer.agent.log import systemd
 from deployer.agent.log.attempt import TELLING, Attempt
 from deployer.agent.log.causes import BY_CODE, UNKNOWN
 from deployer.agent.log.explanation import FAILED, STARTING, Explanation, Note, PhaseTime
 from deployer.agent.log.findings import compile_advice
-from deployer.agent.log.judge import UnitState, Verdict, judge, remedy, unit_state
+from deployer.agent.log.judge import UnitState, Verdict, judge, read_state, remedy
 from deployer.agent.log.lines import Line, Splitter
 from deployer.agent.log.phases import WEIGHTS
+from deployer.protocol.redact import is_secret_name
 
 _OF_ARGPARSE = ("usage: launch_server.py", "usage: sglang serve", "usage: python", "usage: -m sglang")
 _KEPT = 64
@@ -47,6 +48,7 @@ class LogReader:
         self._restart_due = False
         self._skipped: Deque[str] = deque(maxlen=12)
         self._well = False
+        self._secrets: Set[str] = set()
         self._since: Optional[float] = None
         self._phase = ""
         self._at: Optional[float] = None
@@ -65,6 +67,8 @@ class LogReader:
         for line in self._splitter.split(raw):
             self._line(line)
         start = self._start
+        if "server_args=" in raw:
+            self._secrets.update(value for name, value in start.known.args.items() if is_secret_name(name) and value)
         self._well = bool(start.ready_line) and not (start.fatal or start.stop_asked or start.ended)
         phase = self._start.known.timeline.current
         if phase != self._phase:
@@ -176,14 +180,19 @@ class LogReader:
         return _capacity(self._start)
 
     @property
+    def secrets(self) -> Tuple[str, ...]:
+        """Values of secret arguments that the log shows, for who redacts what it prints."""
+        return tuple(sorted(self._secrets))
+
+    @property
     def last_lines(self) -> List[str]:
         self._recall()
         return list(self._start.tail)
 
-    def explanation(self, state: Optional[Mapping[str, Any]] = None) -> Explanation:
+    def explanation(self, unit_state: Optional[Mapping[str, Any]] = None) -> Explanation:
         """What the lines so far come to, with ``systemctl show`` values of the unit where given."""
         self._recall()
-        unit = unit_state(state)
+        unit = read_state(unit_state)
         start, shared = self._counted(unit)
         verdict = judge(start, unit if not shared else None)
         if verdict.cause in (UNKNOWN, "start-limit-hit") and not shared:
@@ -286,9 +295,9 @@ def _capacity(start: Attempt) -> Dict[str, Any]:
     return found
 
 
-def explain(lines: Iterable[str], state: Optional[Mapping[str, Any]] = None, unit: str = "") -> Explanation:
-    """What a whole log comes to. ``state``: values of ``systemctl show`` where there are any."""
+def explain(lines: Iterable[str], unit_state: Optional[Mapping[str, Any]] = None, unit: str = "") -> Explanation:
+    """What a whole log comes to. ``unit_state``: values of ``systemctl show`` where there are any."""
     reader = LogReader(unit)
     for line in lines:
         reader.feed(line)
-    return reader.explanation(state)
+    return reader.explanation(unit_state)

@@ -1,0 +1,195 @@
+"""``deployer explain``: a start-up log from a file or a pipe, read and told to people or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from deployer.agent.log.explanation import FAILED, READY, STARTING, Explanation
+from deployer.agent.log.read import LogReader
+from deployer.errors import UsageError
+from deployer.protocol.codec import to_plain
+from deployer.protocol.redact import Redactor
+
+_LONGEST = 8 << 20
+_FIRST = (
+    "outcome", "cause", "evidence", "sglang_version", "phases", "max_total_num_tokens", "kv_cache_dtype", "findings",
+        "remedy",
+)
+_PHASES = {
+    "init": "Python, arguments, processes", "distributed": "ranks find each other", "weights": "weights are read",
+    "kv-cache": "KV pool is laid out", "cuda-graph": "CUDA graphs are captured", "warmup": "first request",
+        "ready": "in all",
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """An explanation with the redactor that knows the secrets the log itself shows."""
+
+    explanation: Explanation
+    redactor: Redactor
+
+
+def explain_file(name: str, state_file: str | None = None) -> Told:
+    """Reads the log ``name`` ("-": standard input); raises ``UsageError`` where a file cannot be read."""
+    state = read_state(state_file) if state_file else None
+    reader = LogReader()
+    try:
+        if name == "-":
+            _read(reader, sys.stdin.buffer)
+        else:
+            with Path(name).open("rb") as stream:
+                _read(reader, stream)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}", hint="deployer explain -h") from None
+    return Told(reader.explanation(state), Redactor(reader.secrets))
+
+
+def _read(reader: LogReader, stream: IO[bytes]) -> None:
+    """A line ends at a line feed only: carriage returns belong to progress bars."""
+    for raw in iter(lambda: stream.readline(_LONGEST), b""):
+        reader.feed(raw.decode("utf-8", "replace"))
+
+
+def read_state(name: str) -> dict[str, Any]:
+    """Properties of ``systemctl show``, as a JSON object or as it prints them (``Name=value`` lines)."""
+    try:
+        text = Path(name).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}") from None
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    if isinstance(data, list) and len(data) == 1:
+        data = data[0]
+    if not isinstance(data, dict) or not data:
+        raise UsageError(
+            f"{name} holds no properties of a unit",
+            hint="systemctl show UNIT -p ActiveState,Result,ExecMainCode,ExecMainStatus,NRestarts > FILE",
+        )
+    return data
+
+
+def as_json(told: Told) -> dict[str, Any]:
+    """The shape of DESIGN section 6, then what else is known. Redacted."""
+    plain = told.redactor.plain(to_plain(told.explanation))
+    assert isinstance(plain, dict)
+    return {**{key: plain[key] for key in _FIRST}, **{key: value for key, value in plain.items() if key not in _FIRST}}
+
+
+def for_people(told: Told) -> Iterator[tuple[str, str]]:
+    """Lines with a style each ("bad", "good", "head", "warn", ""): the cause first, then evidence, remedy, the rest."""
+    found = told.explanation
+    mask = told.redactor.text
+    style = {READY: "good", FAILED: "bad"}.get(found.outcome, "warn")
+    yield style, _headline(found)
+    if found.evidence:
+        yield "", f"  evidence  {_cut(mask(found.evidence))}"
+    if found.remedy:
+        yield from _block("  remedy    ", mask(found.remedy))
+    for note in found.notes:
+        yield "warn", f"  finding   {note.code}"
+        if note.line:
+            yield "", f"            {_cut(mask(note.line))}"
+        if note.advice not in found.remedy:
+            yield from _block("            ", note.advice)
+    for gap in found.gaps:
+        yield "warn", f"  gap       {_cut(mask(gap))}"
+    if found.phases:
+        yield "", ""
+        yield "head", "timeline"
+        yield from _timeline(found)
+    rows = list(_capacity(found))
+    if rows:
+        yield "", ""
+        yield "head", "capacity"
+        yield from (("", row) for row in rows)
+    if found.attempts:
+        yield "", ""
+        yield "head", "earlier starts in this log"
+        for attempt in found.attempts:
+            cause = f" ({attempt['cause']})" if attempt["cause"] else ""
+            yield "", f"  {attempt['count']} x {attempt['outcome']}{cause}"
+    if found.outcome != READY and found.last_lines:
+        yield "", ""
+        yield "head", "last lines"
+        yield from (("", f"  {_cut(mask(line))}") for line in found.last_lines[-6:])
+
+
+def _headline(found: Explanation) -> str:
+    unit = f"{found.unit}: " if found.unit else ""
+    if found.outcome == FAILED:
+        if found.cause == "unknown":
+            return f"{unit}failed, cause unknown"
+        return f"{unit}failed: {found.meaning} [{found.cause}]"
+    if found.outcome == READY:
+        seconds = next((phase.seconds for phase in found.phases if phase.name == "ready"), None)
+        return f"{unit}ready" + (f" after {_seconds(seconds)}" if seconds is not None else "")
+    if found.outcome == STARTING:
+        where = f" ({found.phase}{f', {found.detail}' if found.detail else ''})" if found.phase else ""
+        percent = f", {found.percent} %" if found.percent is not None else ""
+        return f"{unit}still starting{where}{percent}"
+    return f"{unit}was ready, then stopped"
+
+
+def _timeline(found: Explanation) -> Iterator[tuple[str, str]]:
+    total = max((phase.seconds or 0.0 for phase in found.phases if phase.name != "ready"), default=0.0)
+    for phase in found.phases:
+        took = "?" if found.outcome == READY else "not finished"
+        if phase.seconds is not None:
+            took = _seconds(phase.seconds)
+        width = round(24 * (phase.seconds or 0.0) / total) if total and phase.name != "ready" else 0
+        yield "", f"  {phase.name:<12}{took:>13}  {'#' * width:<24}  {_PHASES.get(phase.name, '')}".rstrip()
+    if len(found.loads) > 1:
+        yield "", "  weights: " + ", ".join(
+            f"{'model' if not index else 'draft model'} {_seconds(seconds) if seconds is not None else 'not finished'}"
+            for index, seconds in enumerate(found.loads))
+    if len(found.graphs) > 1:
+        yield "", "  graphs:  " + ", ".join(
+            f"{graph.name} {_seconds(graph.seconds) if graph.seconds is not None else 'not finished'}"
+            for graph in found.graphs)
+
+
+def _capacity(found: Explanation) -> Iterator[str]:
+    capacity = found.capacity
+    if found.max_total_num_tokens is not None:
+        yield f"  KV cache tokens      {found.max_total_num_tokens:,}"
+    if found.kv_cache_dtype:
+        yield f"  KV cache dtype       {found.kv_cache_dtype}"
+    for name, words, unit in (
+        ("max_running_requests", "running requests", ""), ("context_len", "context length", ""),
+        ("weights_gb", "weights per GPU", " GB"), ("available_before_weights_gb", "free before weights", " GB"),
+        ("available_mem_gb", "free when ready", " GB"), ("host_pool_gb", "host pool per rank", " GB"),
+        ("mem_fraction_static", "memory fraction", ""),
+    ):
+        value = capacity.get(name)
+        if value is not None:
+            shown = f"{value:,}" if isinstance(value, int) else f"{value:.2f}" if unit else f"{value:g}"
+            yield f"  {words:<21}{shown}{unit}"
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
+
+
+def _cut(text: str, width: int = 300) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _block(head: str, text: str, width: int = 110) -> Iterator[tuple[str, str]]:
+    line = head
+    for word in text.split():
+        if len(line) + len(word) + 1 > width and line.strip() and line != head:
+            yield "", line
+            line = " " * len(head)
+        line += word if line.endswith("  ") or line == " " * len(head) else f" {word}"
+    yield "", line
