@@ -26,6 +26,7 @@ SIZE_PATTERN = rf"^ *{_NUMBER} *({'|'.join(_KIBIBYTES)}) *$"
 
 _DURATION = re.compile(DURATION_PATTERN)
 _SIZE = re.compile(SIZE_PATTERN)
+_SIZE_PART = re.compile(rf"({_NUMBER}) *([A-Za-z]+)")
 _PART = re.compile(rf"({_NUMBER}) *([a-z]*)")
 
 
@@ -45,7 +46,7 @@ def duration(value: str | int | float) -> float:
         return float(value)
     if not _DURATION.match(value):
         raise QuantityError(f'"{value}" is no duration', _duration_hint(value))
-    total, scale = 0, 1
+    total, scale = 0, 1  # the sum so far is total / scale microseconds: whole numbers, so that 0.1 + 0.2 stays exact
     for part in _PART.finditer(value):
         digits, _, decimals = part[1].partition(".")
         total = total * 10 ** len(decimals) + int(digits + decimals) * scale * _MICROSECONDS[part[3] or "s"]
@@ -57,9 +58,11 @@ def size(value: str) -> int:
     """Whole MiB, rounded up; the unit must be written; raises ``QuantityError``."""
     if not _SIZE.match(value):
         raise QuantityError(f'"{value}" is no size', _size_hint(value))
-    number, unit = re.fullmatch(rf" *({_NUMBER}) *([A-Za-z]+) *", value).group(1, 3)  # type: ignore[union-attr]
-    digits, _, decimals = number.partition(".")
-    return -(-int(digits + decimals) * _KIBIBYTES[unit] // (1024 * 10 ** len(decimals)))
+    kibibytes, scale = 0, 1
+    for part in _SIZE_PART.finditer(value):
+        digits, _, decimals = part[1].partition(".")
+        kibibytes, scale = int(digits + decimals) * _KIBIBYTES[part[3]], 10 ** len(decimals)
+    return -(-kibibytes // (1024 * scale))
 
 
 def _duration_hint(value: str) -> str:

@@ -9,7 +9,7 @@ Why no validation library: CPU time of the import, with the same keys declared w
     ====================  =========================  ================  ============================
     library               import                     all findings      JSON Schema
     ====================  =========================  ================  ============================
-    pydantic 2            71 ms, 139 with classes     yes               yes
+    pydantic 2            71 ms, 139 with classes    yes               yes
     jsonschema            75 ms                      yes               it is the source
     cattrs                36 ms                      as an exception   no
     msgspec               15 ms                      the first only    yes
@@ -18,7 +18,7 @@ Why no validation library: CPU time of the import, with the same keys declared w
     ====================  =========================  ================  ============================
 
 ``deployer render`` of one unit has 350 ms in all, of which click, jinja2 and packaging take about 115. Reading one unit
-takes 0.4 ms, nine tenths of it in ``tomllib``.
+takes 0.4 ms, most of it in ``tomllib``.
 """
 
 from __future__ import annotations
