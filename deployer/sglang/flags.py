@@ -110,7 +110,8 @@ class _Judged:
             now = f", now {instead}" if instead and instead.startswith("--") else ""
             hint = self._write(instead, value)
             taken = f"takes it for an ambiguous abbreviation of {_listed(abbreviated)}" if abbreviated else "refuses it"
-            return Verdict("removed-argument", Level.ERROR, f"`{name}` was removed in {last}{now}; {HERE} {taken}", hint)
+            said = f"`{name}` was removed in {last}{now}; {HERE} {taken}"
+            return Verdict("removed-argument", Level.ERROR, said, hint)
         if len(abbreviated) > 1:
             return Verdict("ambiguous-argument", Level.ERROR,
                            f"`{name}` is ambiguous in {HERE}: it could be {_listed(abbreviated)}",
