@@ -114,19 +114,19 @@ def _again(places: Sequence[_Place], variables: Sequence[str]) -> set[int]:
 def _remarks(lines: Sequence[str], dropped: set[int], inserted: Mapping[int, Sequence[str]]) -> set[int]:
     """Remarks above directives that are all dropped; each belongs to the lines below it up to the next gap."""
     gone: set[int] = set()
-    number = 1
-    while number <= len(lines):
-        begin = number
-        while number <= len(lines) and lines[number - 1].lstrip().startswith("#"):
-            number += 1
-        if number == begin:
-            number += 1
+    for number in sorted(dropped):
+        if number - 1 in dropped or lines[number - 2].lstrip()[:1] != "#":
             continue
         below = number
-        while below <= len(lines) and lines[below - 1].strip() and not lines[below - 1].lstrip().startswith(("#", "[")):
+        while below <= len(lines) and lines[below - 1].strip() and lines[below - 1].lstrip()[:1] not in ("#", "["):
+            if below not in dropped or below in inserted:
+                break
             below += 1
-        if below > number and all(line in dropped for line in range(number, below)):
-            gone.update(range(begin, number))
+        else:
+            above = number - 1
+            while above > 0 and lines[above - 1].lstrip()[:1] == "#":
+                gone.add(above)
+                above -= 1
     return gone
 
 

@@ -17,9 +17,15 @@ class Spelling:
         self._known = known
         self._declared = declared
         self._release = release
+        self._options: dict[str, str] = {}
 
     def of(self, name: str) -> str:
         """The long option for a declared name, in a form that every allowed release takes where there is one."""
+        if name not in self._options:
+            self._options[name] = self._option(name)
+        return self._options[name]
+
+    def _option(self, name: str) -> str:
         try:
             return self._known.spelling(self._declared, name) or dashed(name)
         except Unreadable:

@@ -15,6 +15,8 @@ LONGEST = 1024 * 1024
 """LONG_LINE_MAX in bytes, for one line and for continued lines together."""
 
 _END = "\n\r\0"
+_REMARK = ("", "#", ";")
+_BLANK = (" ", "\t")
 
 
 @dataclass(frozen=True)
@@ -68,28 +70,30 @@ def logical(text: str, file: str, problems: list[Problem]) -> Iterator[Line]:
     bom = False
     for number, raw in enumerate(physical(text), 1):
         stripped = raw.strip(WHITESPACE)
-        if stripped.startswith(("#", ";")):
-            continue
-        if not bom and raw.startswith("\ufeff"):
+        if stripped[:1] in _REMARK:
+            if not stripped and continued is not None:
+                problems.append(Problem("continuation-into-empty-line", number, "an empty line ends what was to be "
+                                        "continued: whatever stands behind it is lost", file))
+            elif stripped or continued is None:
+                continue
+        if not bom and raw[0:1] == "\ufeff":
             raw, bom = raw[1:], True
         if continued is None:
             first, whole = number, raw
         else:
             whole = continued + raw
-            if not stripped:
-                problems.append(Problem("continuation-into-empty-line", number, "an empty line ends what was to be "
-                                        "continued: whatever stands behind it is lost", file))
         if len(whole) > LONGEST // 4 and len(whole.encode("utf-8", "surrogateescape")) > LONGEST:
             problems.append(Problem("line-too-long", first, "systemd reads at most 1 MiB in one line", file, True))
             return
-        if _ends_in_backslash(whole):
-            continued = whole[:-1] + " "
-            continue
-        if raw.endswith((" ", "\t")) and _ends_in_backslash(raw.rstrip(WHITESPACE)):
-            problems.append(Problem("blank-after-backslash", number, "a blank behind the backslash: the line does not "
-                                    "continue, and the backslash becomes part of the value", file))
+        if stripped[-1:] == "\\":
+            if whole[-1:] == "\\" and _ends_in_backslash(whole):
+                continued = whole[:-1] + " "
+                continue
+            if raw[-1:] in _BLANK and _ends_in_backslash(stripped):
+                problems.append(Problem("blank-after-backslash", number, "a blank behind the backslash: the line does "
+                                        "not continue, and the backslash becomes part of the value", file))
         continued = None
-        if whole.strip(WHITESPACE):
+        if stripped or whole.strip(WHITESPACE):
             yield Line(first, whole, number)
     if continued is not None:
         problems.append(Problem("continuation-at-end", number, "the file ends in a line that is to be continued", file))

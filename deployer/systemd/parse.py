@@ -43,7 +43,7 @@ def parse(text: str | bytes, file: str = "", sections: Sequence[str] = directive
     ignored = False
     for line in logical(text, file, problems):
         stripped = line.text.strip(WHITESPACE)
-        if not stripped.isascii() and not is_text(stripped):
+        if not is_text(stripped):
             problems.append(Problem("not-utf-8", line.number, "bytes that are not UTF-8", file, True))
             break
         if stripped.startswith("["):
@@ -141,9 +141,7 @@ def canonical(section: str, key: str) -> tuple[str, str]:
     """Where an assignment has its effect, and under which of its names."""
     if section == "Service" and key in directives.TAKEN_IN_SERVICE:
         section = "Unit"
-    if key in _SAME:
-        key = directives.RENAMED[key]
-    return section, key
+    return section, directives.RENAMED[key] if key in _SAME else key
 
 
 _SAME = {key for key in directives.RENAMED if not key.startswith(("Block", "CPU", "Startup", "Memory"))
@@ -160,7 +158,7 @@ def service_settings(text: str) -> list[tuple[str, str]]:
 
 def is_text(text: str) -> bool:
     """systemd's ``utf8_is_valid``: no stray bytes (surrogate escapes here), no noncharacters."""
-    return not any(
+    return text.isascii() or not any(
         "\ud800" <= char <= "\udfff" or "\ufdd0" <= char <= "\ufdef" or ord(char) & 0xFFFE == 0xFFFE for char in text
     )
 

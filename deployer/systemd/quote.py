@@ -80,13 +80,13 @@ def environment_file(name: str, value: str) -> str:
 
 
 def text(value: str) -> str:
-    """A plain value of one line (``Description=``): blanks at its ends are lost, a line's end becomes a blank."""
-    flat = " ".join(value.split())
+    """A plain value of one line (``Description=``): a line's end becomes a blank; blanks at the ends are lost, and so
+    are backslashes at the end, which would continue the line."""
+    flat = " ".join(value.split()).rstrip("\\").rstrip()
     _refuse(flat, "the text")
     if re.search(r"[\x01-\x1f\x7f]", flat):
         raise QuotingError("control-character", f"control characters cannot stand in {value!r}")
-    flat = flat.replace("%", "%%")
-    return flat + " " if (len(flat) - len(flat.rstrip("\\"))) % 2 else flat
+    return flat.replace("%", "%%")
 
 
 def path(value: str) -> str:
