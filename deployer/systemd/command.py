@@ -72,6 +72,8 @@ def _read(item: Assignment, specifiers: Mapping[str, str], found: list[Command],
         first, at = _word(item, at, problems, True)     # open quotes in the first word drop the command alone
         if first is None:
             return
+        if first == ";":                            # an empty command
+            continue
         prefixes, path = _prefixes(first)
         may_fail = "-" in prefixes
         path = _expand(path, specifiers, may_fail)

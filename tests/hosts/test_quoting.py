@@ -28,9 +28,12 @@ INTERPRETERS = ("/opt/echo/python", "/opt/echo/wi th %h and $HOME ${X} $$ é/pyt
 
 OF_SYSTEMD = {"LANG", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "CACHE_DIRECTORY", "USER", "LOGNAME",
               "SHELL", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE", "PWD", "OLDPWD"}
-PIECES = ("%", "%%", "%n", "$", "$$", "$HOME", "${HOME}", "${", '"', "'", "\\", "\\\\", "\\n", "\\x41", "\n", "\r", "\t",
-          " ", "  ", ";", " ; ", "\\;", "#", "# x", "=", "--", "-", "é", "日本", "\U0001f600", "\u2028", "\x01", "\x1b", "\x7f",
-          "\x85", "{", "}", "[", "]", ",", ":", "@", "+", "!", "|", "&", "`", "~", "*", "?", "a", "word", "/path/x")
+PIECES = (
+    "%", "%%", "%n", "$", "$$", "$HOME", "${HOME}", "${", '"', "'", "\\", "\\\\", "\\n", "\\x41", "\n", "\r",
+    "\t", " ", "  ", ";", " ; ", "\\;", "#", "# x", "=", "--", "-", "é", "日本", "\U0001f600", "\u2028", "\x01",
+    "\x1b", "\x7f", "\x85", "{", "}", "[", "]", ",", ":", "@", "+", "!", "|", "&", "`", "~", "*", "?", "a",
+    "word", "/path/x",
+)
 
 
 def text(chance: random.Random, longest: int = 12) -> str:
