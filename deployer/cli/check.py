@@ -1,0 +1,82 @@
+"""``deployer check``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deployer import exits
+from deployer.cli import console
+from deployer.cli.complete import hosts as complete_hosts
+from deployer.cli.complete import units as complete_units
+
+if TYPE_CHECKING:
+    from deployer.protocol.finding import Finding
+    from deployer.rollout.check import Checked
+    from deployer.settings.model import Host
+    from deployer.settings.workspace import Workspace
+
+
+@click.command("check")
+@click.argument("units", nargs=-1, metavar="[UNIT]...", shell_complete=complete_units)
+@click.option("--host", "host", metavar="HOST", shell_complete=complete_hosts,
+              help="With this host's overrides, and against what the host says of itself.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.pass_context
+def command(ctx: click.Context, units: tuple[str, ...], host: str | None, as_json: bool) -> int:
+    """Report all findings about units and hosts.toml: their text, arguments, directives, ports, templates.
+
+    Arguments are judged by every release of SGLang that the settings allow. Without --host no host is asked.
+    Exit code 0 when there is no error (warnings are told), 1 when there is one, also in TOML that cannot be read;
+    2 when a unit or host is named that does not exist, 3 when the host cannot be reached.
+
+    \b
+    deployer check
+    deployer check qwen3.5-397b --host gpu2
+    deployer check --json | jq '.findings[] | select(.level == "error")'
+    """
+    from deployer.cli import run_hosts
+    from deployer.rollout.check import check
+
+    workspace = run_hosts.workspace(ctx)
+    destination = workspace.resolve([host])[0] if host else None
+    checked = check(workspace, units, destination)
+    findings, code = list(checked.findings), exits.OK if checked.ok else exits.FINDINGS
+    if destination and checked.ok:
+        more, asked = _on_host(workspace, destination, checked)
+        findings += more
+        errors = any(finding.level.value == "error" for finding in more)
+        code = exits.gravest([code, asked, exits.FINDINGS if errors else exits.OK])
+    if as_json:
+        console.result_json({"ok": code == exits.OK, "findings": [console.finding_json(f) for f in findings]})
+    else:
+        console.show_findings(findings)
+        console.say(_summary(checked, findings, host))
+    return code
+
+
+def _on_host(workspace: Workspace, host: Host, checked: Checked) -> tuple[list[Finding], int]:
+    """What the host's own facts say against the units; beside it the exit code of asking."""
+    from deployer.cli.asking import ask_hosts
+    from deployer.rollout.preflight import judge
+    from deployer.rollout.units import declare
+
+    declared = [declare(workspace, host, name) for name in checked.units]
+
+    def ask(contact: Any) -> list[Finding]:
+        found: list[Finding] = []
+        for each in declared:
+            survey = contact.ask_facts(each.settings.unit, each.settings)
+            found += judge(each.settings, each.release, survey.facts)
+        return found
+
+    answers, code = ask_hosts([host], ask)
+    return list(dict.fromkeys(answers.get(host.name, []))), code
+
+
+def _summary(checked: Checked, findings: list[Finding], host: str | None) -> str:
+    counts = {level: sum(finding.level.value == level for finding in findings) for level in ("error", "warning")}
+    said = [f"{count} {level}{'s' if count != 1 else ''}" for level, count in counts.items() if count]
+    looked = f"{len(checked.units)} unit{'s' if len(checked.units) != 1 else ''}{f' for {host}' if host else ''}"
+    return f"{looked} checked: {' and '.join(said) if said else 'nothing to report'}"

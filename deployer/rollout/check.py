@@ -1,0 +1,125 @@
+"""All that can be said of settings without asking any host, each finding with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deployer.errors import SettingsError
+from deployer.protocol.finding import Finding, Level
+from deployer.render.credentials import is_variable
+from deployer.rollout import collisions, directives
+from deployer.settings.model import Host, UnitSettings
+from deployer.settings.workspace import Loaded, Workspace
+from deployer.sglang import flags, rules
+
+_ORDER = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """``units`` were looked at; ``findings`` stand in the order of their places."""
+
+    units: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether a push may go ahead: warnings do not stop it."""
+        return not any(finding.level is Level.ERROR for finding in self.findings)
+
+
+def check(workspace: Workspace, names: Sequence[str] = (), host: Host | None = None) -> Checked:
+    """Findings about units (all of the workspace where none is named), and about hosts.toml with them.
+
+    With ``host``: as they are on that host, with its overrides; without names its own units. Without: as declared,
+    and once more for every host that overrides one of them. Raises UsageError for a unit that is not there.
+    """
+    loaded_hosts = workspace.hosts()
+    asked = [workspace.unit_file(name).stem for name in names]
+    units = list(dict.fromkeys(asked or (list(host.units) if host else []) or workspace.unit_names()))
+    found: list[Finding] = []
+    if not asked or host:
+        found += loaded_hosts.findings
+    for name in units:
+        for where in [host] if host else [None, *_overriding(loaded_hosts.hosts, name)]:
+            found += check_unit(workspace, workspace.load_unit(name, where), where)
+    for each in [host] if host else list(loaded_hosts.hosts.values()):
+        if each.units and set(each.units).intersection(units):
+            found += collisions.on_host(each, _settings(workspace, each))
+    return Checked(tuple(units), tuple(sorted(dict.fromkeys(found), key=_place)))
+
+
+def check_unit(workspace: Workspace, loaded: Loaded, host: Host | None = None) -> list[Finding]:
+    """Findings about one unit as it was loaded: its text, its arguments, its directives, and what cannot be rendered.
+
+    ``host`` is the one whose overrides are in it.
+    """
+    settings = loaded.settings
+    if settings is None:
+        return list(loaded.findings)
+    found = [*judged(settings), *_rendered(workspace, settings)]
+    placed = [finding.at(settings.spans.where(finding.key)) if settings.spans and finding.key else finding
+              for finding in found]
+    return [*loaded.findings, *_once(placed)]
+
+
+def judged(settings: UnitSettings) -> list[Finding]:
+    """Findings about arguments and directives, by their keys. Pure."""
+    args, places = flat(settings.args)
+    hidden = [name for name in settings.secrets if not is_variable(name)]
+    found = flags.judge(args, settings.sglang, settings.program, secrets=hidden, key=lambda name: places[name])
+    if settings.program == "sglang":
+        for finding in rules.judge(args, settings.sglang, secrets=hidden):
+            key = places.get(finding.key[-1], finding.key) if finding.key[:1] == ("args",) else finding.key
+            found.append(Finding(finding.code, finding.level, finding.message, key, finding.where, finding.hint))
+    return [*found, *directives.judge(settings)]
+
+
+def flat(args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
+    """Arguments with those of a ``config`` table beside them, and the key of each."""
+    config = args.get("config")
+    values = {name: value for name, value in args.items() if not (name == "config" and isinstance(value, Mapping))}
+    places: dict[str, tuple[str, ...]] = {name: ("args", name) for name in args}
+    if isinstance(config, Mapping):
+        for name, value in config.items():
+            if name not in values:
+                values[name] = value
+                places[name] = ("args", "config", name)
+    return values, places
+
+
+def _rendered(workspace: Workspace, settings: UnitSettings) -> Iterable[Finding]:
+    from deployer.render.release import render
+
+    try:
+        render(settings, workspace.templates)
+    except SettingsError as error:
+        return error.findings
+    return ()
+
+
+def _overriding(hosts: Mapping[str, Host], unit: str) -> list[Host]:
+    return [host for host in hosts.values() if unit in host.overrides]
+
+
+def _settings(workspace: Workspace, host: Host) -> list[UnitSettings]:
+    """The units of a host that can be read; what is wrong with the others is said elsewhere."""
+    names = [name for name in host.units if name in workspace.unit_names()]
+    return [settings for name in names if (settings := workspace.load_unit(name, host).settings)]
+
+
+def _once(findings: Sequence[Finding]) -> list[Finding]:
+    """Without a second finding of the same kind at the same place."""
+    seen: dict[tuple[Any, ...], Finding] = {}
+    for finding in findings:
+        seen.setdefault((finding.where, finding.key, finding.code, finding.level), finding)
+    return list(seen.values())
+
+
+def _place(finding: Finding) -> tuple[Any, ...]:
+    where = finding.where
+    if where is None:
+        return ("", 0, 0, _ORDER[finding.level])
+    return (where.file, where.line or 0, where.column or 0, _ORDER[finding.level])
