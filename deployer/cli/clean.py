@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from deployer.cli import console, run_hosts
+from deployer.cli import run_hosts
 from deployer.cli.complete import hosts as complete_hosts
 from deployer.cli.complete import units as complete_units
 from deployer.rollout.contact import Contact
@@ -68,8 +68,6 @@ def command(ctx: click.Context, names: tuple[str, ...], unit: str | None, scope:
 
     reports = [report for host in run_hosts.hosts(ctx, names) for report in guarded(act, host)]
     view.finish(reports)
-    if dry_run and not as_json:
-        console.say("dry run: nothing was changed")
     return code(reports)
 
 

@@ -43,6 +43,7 @@ class CleanView:
         for report in reports:
             good = report.outcome in (Outcome.DONE, Outcome.NOTHING_TO_DO)
             word = "cleaned" if report.outcome is Outcome.DONE else WORDS[report.outcome]
+            word = "dry run" if good and report.data.get("dry_run") else word
             console.say(f"{report.host}: {console.paint(word, '32;1' if good else '31;1')}: {report.text}")
             if report.state_now and not good:
                 console.say(f"  now:  {report.state_now}")

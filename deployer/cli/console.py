@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from deployer.protocol.codec import to_plain
-from deployer.protocol.finding import Finding, Level
+from deployer.protocol.finding import Finding, Level, Where
+from deployer.protocol.redact import MASK, Redactor
 
 _COLOURS = {Level.ERROR: "31;1", Level.WARNING: "33;1", Level.NOTE: "36;1"}
 
@@ -57,7 +60,7 @@ def finding_lines(finding: Finding) -> list[str]:
     level = paint(finding.level.value, _COLOURS[finding.level])
     lines = [f"{place + ': ' if place else ''}{level}: {finding.message} [{finding.code}]"]
     if finding.where and finding.where.line:
-        lines += _marked(finding.where.file, finding.where.line, finding.where.column)
+        lines += _marked(finding.where, "secrets" in finding.key, finding.code == "secret-in-settings")
     if finding.hint:
         lines.append(f"    {paint('help', '32;1')}: {finding.hint}")
     return lines
@@ -70,19 +73,37 @@ def _relative(file: str) -> str:
         return file
 
 
-def _marked(file: str, line: int, column: int | None) -> list[str]:
+_TOKEN = re.compile(r"""\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|\[[^\[\]]*\]|\{[^{}]*\}|[^\s=,\[\]{}]+|.""")
+_LITERAL = re.compile(r"""\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'""")
+
+
+def _marked(where: Where, about_secrets: bool, secret: bool) -> list[str]:
+    """The source line with the place marked. Secrets in it are masked: by the redactor, every text of a line about
+    secrets, and the marked place itself where it is one."""
     try:
-        text = Path(file).read_text(encoding="utf-8").splitlines()[line - 1]
+        text = Path(where.file).read_text(encoding="utf-8-sig").split("\n")[(where.line or 1) - 1].rstrip("\r")
     except (OSError, IndexError, UnicodeDecodeError):
         return []
-    gutter = f"{line:>5} | "
-    shown = [gutter + text.replace("\t", " ")]
-    if column:
-        width = 1
-        while column - 1 + width < len(text) and text[column - 1 + width] not in " =\t,]}":
-            width += 1
-        shown.append(" " * 6 + "| " + " " * (column - 1) + paint("^" * width, "31;1"))
-    return shown
+
+    def shown(part: str) -> str:
+        masked = _LITERAL.sub(f'"{MASK}"', part) if about_secrets or secret else part
+        return Redactor().text(masked).replace("\t", " ")
+
+    at = (where.column or 1) - 1
+    match = _TOKEN.match(text, at)
+    token = MASK if secret else shown(match[0]) if match else ""
+    if secret and match:
+        text = text[:at] + MASK + text[match.end() :]
+    lines = [f"{where.line:>5} | {shown(text)}"]
+    if where.column:
+        before = shown(text[:at])
+        lines.append(" " * 6 + "| " + " " * _cells(before) + paint("^" * max(1, _cells(token)), "31;1"))
+    return lines
+
+
+def _cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:

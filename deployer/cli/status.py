@@ -82,7 +82,11 @@ def _last(host: str, row: dict[str, Any]) -> list[str]:
     last = row.get("last") or {}
     if last.get("outcome") in (None, "done", "refused", "locked", "nothing-to-do"):
         return []
-    return [f"{host} {_short(row)}: the last push ({_ago(last.get('at'))}) {last['outcome']}: {last.get('reason', '')}"]
+    return [f"{host} {_short(row)}: the last push ({_ago(last.get('at'))}) {last['outcome']}: {_why(last)}"]
+
+
+def _why(last: dict[str, Any]) -> str:
+    return str((last.get("explanation") or {}).get("cause") or last.get("reason", ""))
 
 
 def _transaction(host: str, found: dict[str, Any] | None) -> list[str]:

@@ -76,7 +76,7 @@ class PlainView:
         if event == "progress":
             return self._progress(host, data)
         if event == "rollback":
-            return [f"FAILED in the step {data.get('step')}: {data.get('reason')}", "rolling back"]
+            return [console.paint(f"rolling back, since the step {data.get('step')} failed", "33;1")]
         if event == "recovery":
             return [f"an interrupted push of {data.get('unit')} (step {data.get('step') or '?'}) is put right first"]
         if event == "reconnect":
@@ -92,7 +92,9 @@ class PlainView:
         if state == "begin":
             self._said[host] = time.monotonic()
             return []
-        text = f": {data['text']}" if data.get("text") and state == "failed" else ""
+        # A failed gate has told why already.
+        told = step_is_verify(data) and data.get("verdicts")
+        text = f": {data['text']}" if data.get("text") and state == "failed" and not told else ""
         extra = f"  ({data['text']})" if data.get("text") and state == "done" else ""
         return [f"{name:<22} {'done' if state == 'done' else 'FAILED'} {data.get('seconds', 0):6.1f} s{extra}{text}"]
 
@@ -109,6 +111,10 @@ class PlainView:
         output = [f"  | {line}" for line in str(data.get("output", "")).splitlines()]
         said = f"hook {data['when']}: {' '.join(data['command'])} {data['state']} {data.get('text', '')}"
         return [said.rstrip(), *output]
+
+
+def step_is_verify(data: dict[str, Any]) -> bool:
+    return str(data.get("step")) in ("verify", "back-verify")
 
 
 def summary(report: Report) -> None:

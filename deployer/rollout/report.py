@@ -45,7 +45,7 @@ def _text(outcome: Outcome, data: dict[str, Any]) -> str:
         holder = data.get("holder") or {}
         return f"another push is under way: by {holder.get('who', '?')} from {holder.get('source', '?')}"
     if outcome in (Outcome.ROLLED_BACK, Outcome.DARK):
-        why = f"{cause['cause']}: {cause.get('evidence', '')}" if cause.get("cause") else reason
+        why = str(cause["cause"]) if cause.get("cause") else reason
         return f"the push failed in the step {step}: {why}" if step else f"the push failed: {why}"
     return reason or outcome.value
 

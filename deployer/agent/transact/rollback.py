@@ -77,7 +77,7 @@ def _close(context: Context, outcome: Outcome, failure: StepFailed) -> None:
     store, release = context.store, context.release
     _quietly(lambda: install.clear(release, context.previous))
     _quietly(lambda: store.update(release, outcome=outcome.value, ended=time.time(),
-                                  figures=dict(failure.data.get("figures") or {}, reason=failure.message)))
+                                  figures=dict(failure.data.get("figures") or {}, reason=_brief(failure))))
     previous = context.previous
     _quietly(lambda: store.set_current(context.unit, previous.number if previous else None))
     _quietly(lambda: store.strip(context.unit, release.number))
@@ -85,6 +85,12 @@ def _close(context: Context, outcome: Outcome, failure: StepFailed) -> None:
     audit(context.unit, "release {} of {} failed ({}): {}".format(
         release.number, context.unit, failure.message, "the previous release serves again"
         if outcome is Outcome.ROLLED_BACK else "nothing serves"))
+
+
+def _brief(failure: StepFailed) -> str:
+    """The cause where it is known, else the words."""
+    explanation = failure.data.get("explanation") or {}
+    return str(explanation.get("cause") or failure.message)
 
 
 def _quietly(act: Callable[[], Any]) -> None:

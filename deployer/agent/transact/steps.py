@@ -80,6 +80,8 @@ def verify(context: Context) -> None:
         result = run_gates(context, context.release, context.mark)
         told["figures"] = result.figures
         context.figures = result.figures
+        if result.aborted:
+            context.stop_if_asked()
         if not result.passed:
             raise StepFailed(words(result), code="verify-failed", **evidence(result))
     context.stop_if_asked()
