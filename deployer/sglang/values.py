@@ -54,7 +54,7 @@ def _switch(name: str, value: Any) -> Fault | None:
 def _bare(flag: Flag, name: str) -> Fault | None:
     if flag.nargs in ("?", "*"):
         return None
-    return Fault("needs-value", f"`{name}` needs a value in {HERE}: {_kind(flag)}", _example(flag, name))
+    return Fault("needs-value", f"`{name}` needs a value in {HERE}: {kind_words(flag)}", _example(flag, name))
 
 
 def _number(flag: Flag, name: str, values: Sequence[Any]) -> Fault | None:
@@ -97,7 +97,7 @@ def _misread(flag: Flag, name: str, value: Any, text: str, why: str) -> Fault:
         hint = f"write {name} = {int(value)}"
     else:
         hint = ""
-    return Fault("value-type", f"`{name}` takes {_kind(flag)} in {HERE}, and {toml(value)} is none{why}", hint)
+    return Fault("value-type", f"`{name}` takes {kind_words(flag)} in {HERE}, and {toml(value)} is none{why}", hint)
 
 
 def _literal(word: str) -> Any:
@@ -169,7 +169,8 @@ def toml(value: Any) -> str:
     return written(value)
 
 
-def _kind(flag: Flag) -> str:
+def kind_words(flag: Flag) -> str:
+    """What kind of value an argument takes."""
     if flag.choices:
         return "one of its choices"
     kinds = {"int": "an integer", "float": "a number", "human_readable_int": "an integer such as 32768 or \"32k\"",
