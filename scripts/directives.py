@@ -4,7 +4,8 @@
     python scripts/directives.py 247=247.txt 252=252.txt 257=257.txt > deployer/systemd/directives.txt
 
 The dump is systemd's own table (load-fragment-gperf.gperf.in); only names and kinds are kept. A line of the result
-is ``Section Key KIND SINCE LAST``, the releases being those that were dumped.
+is ``Section Key KIND SINCE LAST``, the releases being those that were dumped and the kind that of the oldest (some
+booleans take further words later: deployer/systemd/values.py).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> None:
     keys = sorted({key for dump in dumps.values() for key in dump}, key=lambda key: (SECTIONS.index(key[0]), key[1]))
     for section, name in keys:
         releases = sorted(release for release, dump in dumps.items() if (section, name) in dump)
-        print(section, name, dumps[releases[-1]][section, name] or "OTHER", releases[0], releases[-1])
+        print(section, name, dumps[releases[0]][section, name] or "OTHER", releases[0], releases[-1])
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def apply(
             elif new:
                 added.setdefault(section, []).extend(new)
     dropped |= _again(places, variables)
-    dropped |= _remarks(lines, dropped, inserted)
+    dropped |= _remarks(lines, dropped, inserted, f"# From {source}:")
     return _write(lines, dropped, inserted, added, source), findings
 
 
@@ -111,15 +111,18 @@ def _again(places: Sequence[_Place], variables: Sequence[str]) -> set[int]:
             (last[match[1]] is not place) for line in range(place.first, place.last + 1)}
 
 
-def _remarks(lines: Sequence[str], dropped: set[int], inserted: Mapping[int, Sequence[str]]) -> set[int]:
-    """Remarks above directives that are all dropped; each belongs to the lines below it up to the next gap."""
+def _remarks(lines: Sequence[str], dropped: set[int], inserted: Mapping[int, list[str]], remark: str) -> set[int]:
+    """Remarks above directives that are all dropped; each belongs to the lines below it up to the next gap.
+
+    What took the place of the directives gets ``remark`` in its place.
+    """
     gone: set[int] = set()
     for number in sorted(dropped):
         if number - 1 in dropped or lines[number - 2].lstrip()[:1] != "#":
             continue
         below = number
         while below <= len(lines) and lines[below - 1].strip() and lines[below - 1].lstrip()[:1] not in ("#", "["):
-            if below not in dropped or below in inserted:
+            if below not in dropped:
                 break
             below += 1
         else:
@@ -127,6 +130,9 @@ def _remarks(lines: Sequence[str], dropped: set[int], inserted: Mapping[int, Seq
             while above > 0 and lines[above - 1].lstrip()[:1] == "#":
                 gone.add(above)
                 above -= 1
+            new = next((inserted[line] for line in range(number, below) if inserted.get(line)), None)
+            if new:
+                new.insert(0, remark)
     return gone
 
 
@@ -143,7 +149,8 @@ def _write(
         if new:
             while out and not out[-1].strip():
                 out.pop()
-            out.extend(["", f"# From [{section.lower()}] of {source}:", *new, ""])
+            gap = [] if out and out[-1].startswith("[") else [""]
+            out.extend([*gap, f"# From [{section.lower()}] of {source}:", *new, ""])
 
     for number, line in enumerate(lines, 1):
         if line.startswith("[") and line.rstrip().endswith("]"):

@@ -17,7 +17,7 @@ SERVICE_SECTIONS = ("Unit", "Service", "Install")
 _MANY_KINDS = {"PATH[ARGUMENT[...]]", "PATH[...]", "PATH[:PATH[:OPTIONS]][...]", "ENVIRON", "FILE", "CONDITION", "URL",
                "STATUS", "SYSCALLS", "ARCHS", "NAMESPACES", "FAMILIES", "FILESYSTEMS", "BOUNDINGSET", "SECUREBITS",
                "CPUAFFINITY", "DEVICE", "DEVICEWEIGHT", "DEVICELATENCY", "BANDWIDTH", "SOCKETS", "TIMER", "REGEX",
-               "SOCKET[...]", "MOUNTFLAG[...]"}
+               "SOCKET[...]"}
 _MANY = {
     "Service": {"PassEnvironment", "UnsetEnvironment", "SupplementaryGroups", "TemporaryFileSystem", "RuntimeDirectory",
                 "StateDirectory", "CacheDirectory", "LogsDirectory", "ConfigurationDirectory", "SetCredential",

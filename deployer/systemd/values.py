@@ -24,6 +24,11 @@ _CHOICES = {
     "KILLMODE": {"control-group", "process", "mixed", "none"},
     "ACCESS": {"none", "main", "exec", "all"},
 }
+_BEYOND_BOOLEAN = {
+    "PrivateTmp": {"disconnected"}, "PrivateUsers": {"self", "identity", "full", "managed"},
+    "ProtectControlGroups": {"private", "strict"},
+}
+"""Words that later releases (up to 257 and beyond) take where earlier ones had a plain boolean."""
 _UNIT_NAME = re.compile(
     r"[A-Za-z0-9:_.\\@%-]+\.(?:service|socket|target|device|mount|automount|swap|timer|path|slice|scope)|%n"
 )
@@ -63,7 +68,7 @@ def accepted(value: str, kind: str, key: str = "") -> bool:
     if not value or "%" in value:
         return True
     if kind == "BOOLEAN":
-        return value.lower() in _BOOLEAN
+        return value.lower() in _BOOLEAN or value in _BEYOND_BOOLEAN.get(key, ())
     if kind == "SECONDS" or key in ("TimeoutStopSec", "TimeoutAbortSec", "JobTimeoutSec", "JobRunningTimeoutSec"):
         return seconds(value) is not None
     if kind in _CHOICES:
