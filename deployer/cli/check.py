@@ -37,17 +37,15 @@ def command(ctx: click.Context, units: tuple[str, ...], host: str | None, as_jso
     deployer check --json | jq '.findings[] | select(.level == "error")'
     """
     from deployer.cli import run_hosts
-    from deployer.rollout.check import check
 
     workspace = run_hosts.workspace(ctx)
-    destination = workspace.resolve([host])[0] if host else None
-    checked = check(workspace, units, destination)
+    checked, destinations = _declared(workspace, units, host)
     findings, code = list(checked.findings), exits.OK if checked.ok else exits.FINDINGS
-    if destination and checked.ok:
-        more, asked = _on_host(workspace, destination, checked)
-        findings += more
-        errors = any(finding.level.value == "error" for finding in more)
-        code = exits.gravest([code, asked, exits.FINDINGS if errors else exits.OK])
+    if checked.ok:
+        for destination in destinations:
+            more, asked = _on_host(workspace, destination, units)
+            findings += more
+            code = exits.gravest([code, asked, exits.FINDINGS if _errors(more) else exits.OK])
     if as_json:
         console.result_json({"ok": code == exits.OK, "findings": [console.finding_json(f) for f in findings]})
     else:
@@ -56,13 +54,34 @@ def command(ctx: click.Context, units: tuple[str, ...], host: str | None, as_jso
     return code
 
 
-def _on_host(workspace: Workspace, host: Host, checked: Checked) -> tuple[list[Finding], int]:
+def _declared(workspace: Workspace, units: tuple[str, ...], host: str | None) -> tuple[Checked, list[Host]]:
+    """What the files alone say, and the hosts to ask then."""
+    from deployer.errors import SettingsError
+    from deployer.rollout.check import Checked, check
+
+    if host is None:
+        return check(workspace, units), []
+    try:
+        hosts = workspace.resolve([host])
+    except SettingsError as error:
+        return Checked((), error.findings), []
+    every = [check(workspace, units, each) for each in hosts]
+    names = dict.fromkeys(name for checked in every for name in checked.units)
+    findings = dict.fromkeys(finding for checked in every for finding in checked.findings)
+    return Checked(tuple(names), tuple(findings)), hosts
+
+
+def _errors(findings: list[Finding]) -> bool:
+    return any(finding.level.value == "error" for finding in findings)
+
+
+def _on_host(workspace: Workspace, host: Host, units: tuple[str, ...]) -> tuple[list[Finding], int]:
     """What the host's own facts say against the units; beside it the exit code of asking."""
     from deployer.cli.asking import ask_hosts
     from deployer.rollout.preflight import judge
     from deployer.rollout.units import declare
 
-    declared = [declare(workspace, host, name) for name in checked.units]
+    declared = [declare(workspace, host, name) for name in units or host.units or workspace.unit_names()]
 
     def ask(contact: Any) -> list[Finding]:
         found: list[Finding] = []

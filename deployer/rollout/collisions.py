@@ -16,9 +16,9 @@ def on_host(host: Host, units: Sequence[UnitSettings]) -> list[Finding]:
     """Findings about the units that hosts.toml lists for ``host``, its overrides in them."""
     placed = []
     for index, unit in enumerate(units):
-        for other in units[:index]:
-            for finding in (*_ports(host, unit, other), *_gpus(host, unit, other)):
-                placed.append(finding.at(unit.spans.where(finding.key)) if unit.spans else finding)
+        found = [finding for other in units[:index] for finding in _ports(host, unit, other)]
+        found += _gpus(host, unit, units[:index])
+        placed += [finding.at(unit.spans.where(finding.key)) if unit.spans else finding for finding in found]
     return placed
 
 
@@ -44,16 +44,18 @@ def ports(unit: UnitSettings) -> dict[int, str]:
     return found
 
 
-def _gpus(host: Host, unit: UnitSettings, other: UnitSettings) -> Iterator[Finding]:
+def _gpus(host: Host, unit: UnitSettings, others: Sequence[UnitSettings]) -> Iterator[Finding]:
+    """Two servers may share GPUs, when both leave memory for the other."""
+    sharing = [other for other in others if _shared(unit, other)]
+    if sharing:
+        names = ", ".join(other.name for other in sharing)
+        yield Finding("gpu-shared", Level.WARNING, f"on {host.name}, {unit.name} shares GPUs with {names}",
+                      ("gpu", "devices"), hint="write devices under [gpu] of each, or leave memory for the others with "
+                      "mem-fraction-static")
+
+
+def _shared(unit: UnitSettings, other: UnitSettings) -> bool:
     mine, theirs = unit.gpu.devices, other.gpu.devices
-    if mine is None or theirs is None or "router" in (unit.program, other.program):
-        return
-    if mine == "all" or theirs == "all":
-        shared = "GPUs: " + ("both mean all" if mine == theirs else "one means all of them")
-    else:
-        common = [str(device) for device in mine if device in theirs]
-        if not common:
-            return
-        shared = f"GPU {', '.join(common)}"
-    yield Finding("gpu-shared", Level.WARNING, f"on {host.name}, {unit.name} and {other.name} share {shared}",
-                  ("gpu", "devices"), hint="write devices under [gpu] of both, or declare how much memory each takes")
+    if not mine or not theirs or "router" in (unit.program, other.program):
+        return False
+    return mine == "all" or theirs == "all" or bool(set(mine).intersection(theirs))

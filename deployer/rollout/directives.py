@@ -50,6 +50,9 @@ def _read_by_systemd(section: str, name: str, written: Sequence[str]) -> Iterato
             yield Finding("unknown-directive", Level.ERROR, f"systemd knows no {name}= in [{section}], and ignores it",
                           key, hint=f"did you mean {near}?" if near else "")
         return
+    if section == "Service" and name in directives.TAKEN_IN_SERVICE and name.startswith("StartLimit"):
+        yield Finding("startlimit-in-service", Level.WARNING, f"{name}= belongs to [Unit]; this old place still works",
+                      key, hint="move it to [unit]")
     kind = directives.kind(section, name)
     for value in written:
         if not values.accepted(value, kind.value, name):
