@@ -89,16 +89,15 @@ def _marked(where: Where, about_secrets: bool, secret: bool) -> list[str]:
         masked = _LITERAL.sub(f'"{MASK}"', part) if about_secrets or secret else part
         return Redactor().text(masked).replace("\t", " ")
 
-    at = (where.column or 1) - 1
+    if not where.column:
+        return [f"{where.line:>5} | {shown(text)}"]
+    at = where.column - 1
     match = _TOKEN.match(text, at)
+    before, after = shown(text[:at]), shown(text[match.end() if match else at :])
     token = MASK if secret else shown(match[0]) if match else ""
-    if secret and match:
-        text = text[:at] + MASK + text[match.end() :]
-    lines = [f"{where.line:>5} | {shown(text)}"]
-    if where.column:
-        before = shown(text[:at])
-        lines.append(" " * 6 + "| " + " " * _cells(before) + paint("^" * max(1, _cells(token)), "31;1"))
-    return lines
+    line = before + token + after if secret else shown(text)
+    mark = " " * _cells(before) + paint("^" * max(1, _cells(token)), "31;1")
+    return [f"{where.line:>5} | {line}", f"      | {mark}"]
 
 
 def _cells(text: str) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deployer.protocol.finding import Finding, Level, Where
+from deployer.protocol.redact import is_secret_name
 from deployer.settings.model import WrittenFloat
 from deployer.settings.spans import Places, Scan, ScanError
 
@@ -94,6 +95,9 @@ def _duplicate(places: Places, found: list[tuple[tuple[str, ...], int, int]], at
     path, first, second = found[0]
     line = places.at(first).line
     where = "earlier in this line" if line == places.at(second).line else f"in line {line}"
+    if places.text[second - 1] == "[":
+        message, hint = f"[{'.'.join(path)}] stands a second time", f"it stands {where} already: put its keys there"
+        return Finding("duplicate-key", Level.ERROR, message, path, places.at(second), hint)
     return Finding(
         "duplicate-key", Level.ERROR, f"`{'.'.join(path)}` is set a second time", path, places.at(second),
         f"it is set {where} already: keep one of the two",
@@ -105,7 +109,7 @@ def _explained(message: str, text: str, at: int) -> tuple[str, str, int]:
     before = text[text.rfind("\n", 0, at) + 1 : at]
     rest = text[at:].split("\n", 1)[0].rstrip("\r")
     if message == "Invalid value":
-        return (*_no_value(re.split(r"[\s,\]}#]", rest, maxsplit=1)[0], rest), at)
+        return (*_no_value(re.split(r"[\s,\]}#]", rest, maxsplit=1)[0], before), at)
     if message.startswith("Expected '=' after a key"):
         if rest.startswith(":"):
             return "a key and its value are joined by `=`, not by `:`", "", at
@@ -114,10 +118,10 @@ def _explained(message: str, text: str, at: int) -> tuple[str, str, int]:
         number = re.search(r"=\s*([+-]?[0-9][0-9_.]*)$", before)
         word = re.split(r"[\s,\]}#]", rest, maxsplit=1)[0]
         if number and word:
-            return (*_no_value(number[1] + word, rest), at - len(number[1]))
+            return (*_no_value(number[1] + word, before), at - len(number[1]))
         if rest.startswith("\r"):
             return "a carriage return alone ends no line", "save the file with line feeds (dos2unix)", at
-        return f"`{rest.strip()}` stands behind the end of the value", "one key a line; text stands in quotes", at
+        return "something stands behind the end of the value", "one key a line; text stands in quotes", at
     if message.startswith("Invalid statement"):
         return "this is no key, table or comment", "", at
     if message.startswith("Unescaped '\\' in a string"):
@@ -130,7 +134,8 @@ def _explained(message: str, text: str, at: int) -> tuple[str, str, int]:
     return message[:1].lower() + message[1:], "", at
 
 
-def _no_value(word: str, rest: str) -> tuple[str, str]:
+def _no_value(word: str, before: str) -> tuple[str, str]:
+    """A word in the place of a value; ``before`` is its line up to it, which tells whether it is a secret."""
     lowered = word.lower()
     if not word:
         return "a value is missing", ""
@@ -140,4 +145,6 @@ def _no_value(word: str, rest: str) -> tuple[str, str]:
         return f"`{word}` is no TOML value", "TOML knows no null: leave the line out"
     if word[0] in "“”‘’„«":
         return "a typographic quotation mark", 'text stands between plain quotes: "…"'
+    if any(is_secret_name(name) for name in re.findall(r"[A-Za-z0-9_-]+", before)):
+        return "this is no TOML value", "text stands in quotes"
     return f"`{word}` is no TOML value", f'text stands in quotes: "{word}"'

@@ -14,6 +14,7 @@ from deployer.settings.document import Document
 from deployer.settings.host_keys import HOSTS, expand
 from deployer.settings.model import Host
 from deployer.settings.sink import Sink, nearest
+from deployer.settings.spans import canonical
 from deployer.settings.words import quoted
 
 LOCAL = "local"
@@ -39,8 +40,9 @@ def load_hosts(document: Document, root: Path, units: Sequence[str]) -> LoadedHo
     defaults = written.get("defaults", {})
     hosts = {name: _host(name, {**defaults, **table}, root) for name, table in written.get("hosts", {}).items()}
     groups = written.get("groups", {})
-    _check_hosts(document.data, hosts, units, sink)
-    _check_groups(groups, hosts, sink)
+    for name, table in _tables(document.data.get("hosts")).items():
+        _check_host(name, table, units, sink)
+    _check_groups(groups, list(_tables(document.data.get("hosts"))), sink)
     return LoadedHosts(hosts, groups, tuple(sink.findings), defaults.get("become", Host.become))
 
 
@@ -75,25 +77,35 @@ def _host(name: str, table: Mapping[str, Any], root: Path) -> Host:
     return Host(name, **values)
 
 
-def _check_hosts(data: Mapping[str, Any], hosts: Mapping[str, Host], units: Sequence[str], sink: Sink) -> None:
-    for name, host in hosts.items():
-        key = ("hosts", name)
-        for index, unit in enumerate(host.units):
-            if unit not in units:
-                message = f"host `{name}` runs {quoted(unit)}, which is no unit"
-                sink.value("unknown-unit", (*key, "units", str(index)), message, _near_unit(unit, units))
-        for unit in host.overrides:
-            if unit not in units:
-                message = f"overrides of {quoted(unit)}, which is no unit"
-                sink.key("unknown-unit", (*key, "overrides", unit), message, _near_unit(unit, units))
-        if host.hypervisor and host.hypervisor.host == name:
-            path = (*key, "hypervisor", "host")
-            sink.value("conflict", path, f"host `{name}` is named as its own hypervisor", "name the machine around it")
-        if name == LOCAL and isinstance(data["hosts"][name], dict):
-            for field in ("address", "user", "port", "identity-file", "identity_file"):
-                if field in data["hosts"][name]:
-                    message = f"`{field}` has no effect: `local` is this machine without SSH"
-                    sink.key("no-effect", (*key, field), message, "take it out", Level.WARNING)
+def _tables(value: Any) -> dict[str, dict[str, Any]]:
+    """The tables in a table as it was written, good or not."""
+    return {name: entry for name, entry in value.items() if isinstance(entry, dict)} if isinstance(value, dict) else {}
+
+
+def _check_host(name: str, written: Mapping[str, Any], units: Sequence[str], sink: Sink) -> None:
+    """What a host's table says about things outside it."""
+    key = ("hosts", name)
+    listed = written.get("units")
+    for index, unit in enumerate(listed if isinstance(listed, list) else ()):
+        if isinstance(unit, str) and unit not in units:
+            message = f"host `{name}` runs {quoted(unit)}, which is no unit"
+            sink.value("unknown-unit", (*key, "units", str(index)), message, _near_unit(unit, units))
+    for unit in _tables(written.get("overrides")):
+        if unit not in units and ("unquoted-name", (*key, "overrides", unit)) not in _unquoted(sink):
+            message = f"overrides of {quoted(unit)}, which is no unit"
+            sink.key("unknown-unit", (*key, "overrides", unit), message, _near_unit(unit, units))
+    hypervisor = written.get("hypervisor")
+    if isinstance(hypervisor, dict) and hypervisor.get("host") == name:
+        message = f"host `{name}` is named as its own hypervisor"
+        sink.value("conflict", (*key, "hypervisor", "host"), message, "name the machine around it")
+    for field in written if name == LOCAL else ():
+        if canonical(field) in ("address", "user", "port", "identity-file"):
+            message = f"`{field}` has no effect: `local` is this machine without SSH"
+            sink.key("no-effect", (*key, field), message, "take it out", Level.WARNING)
+
+
+def _unquoted(sink: Sink) -> set[tuple[str, tuple[str, ...]]]:
+    return {(finding.code, finding.key[:-1]) for finding in sink.findings}
 
 
 def _near_unit(unit: str, units: Sequence[str]) -> str:
@@ -104,7 +116,7 @@ def _near_unit(unit: str, units: Sequence[str]) -> str:
     return f"did you mean {near}?" if near else f"write units/{unit}.toml, or take the name out"
 
 
-def _check_groups(groups: Mapping[str, Sequence[str]], hosts: Mapping[str, Host], sink: Sink) -> None:
+def _check_groups(groups: Mapping[str, Sequence[str]], hosts: Sequence[str], sink: Sink) -> None:
     for name, members in groups.items():
         for index, member in enumerate(members):
             key = ("groups", name, str(index))
@@ -116,7 +128,7 @@ def _check_groups(groups: Mapping[str, Sequence[str]], hosts: Mapping[str, Host]
                 elif name in _reached(member[1:], groups):
                     message = f"group `{name}` holds itself by way of {member}"
                     sink.value("conflict", key, message, "take one of them out")
-            elif member not in hosts and member != LOCAL and (near := nearest(member, list(hosts), 0.75)):
+            elif member not in hosts and member != LOCAL and (near := nearest(member, hosts, 0.75)):
                 message = f"group `{name}` holds {quoted(member)}, which is not in this file"
                 hint = f"did you mean {near}? A host of ssh_config alone needs nothing here"
                 sink.value("unknown-host", key, message, hint, Level.WARNING)
@@ -135,7 +147,7 @@ _URI = re.compile(r"ssh://(?P<rest>[^/]+)/?")
 _DESTINATION = re.compile(
     r"(?:(?P<user>\S+)@)?"
     r"(?:(?P<v6>[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?)"
-    r"|(?:\[(?P<bracketed>[^\]\s]+)\]|(?P<plain>[^\[\]@:\s]+))(?::(?P<port>[0-9]+))?)"
+    r"|(?:\[(?P<bracketed>[^\]\s]+)\]|(?P<plain>[^\[\]@:/\s]+))(?::(?P<port>[0-9]+))?)"
 )
 
 

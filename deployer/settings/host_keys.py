@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from deployer.settings.model import Hypervisor
 from deployer.settings.scalars import Number, Text
-from deployer.settings.shape import INVALID, Field, Kind, ListOf, MapOf, Schema, Table
+from deployer.settings.shape import Field, Kind, ListOf, MapOf, Schema, Table
 from deployer.settings.sink import Key, Sink, nearest
 from deployer.settings.unit_keys import UNIT
 from deployer.settings.words import dotted, toml
@@ -19,32 +20,34 @@ UNIT_NAME = r"[A-Za-z0-9_][A-Za-z0-9:_.-]*"
 """The characters of a unit's name that need no quoting (systemd.unit(5)), ``@`` left out: templates are not units."""
 
 
-class HostNames(MapOf):
-    """The hosts by name. A dotted name without quotes is several keys to TOML: the hint says so."""
+class Named(MapOf):
+    """Tables by names that may hold dots. Without quotes such a name is several keys to TOML: the hint says so."""
+
+    def __init__(self, item: Kind, name: str, name_words: str, known: Callable[[], Iterable[str]]) -> None:
+        super().__init__(item, name, name_words)
+        self.known = known
 
     def read(self, value: Any, key: Key, sink: Sink) -> Any:
-        if isinstance(value, dict):
-            for name, entry in value.items():
-                parts = _unquoted(entry)
-                if parts:
-                    path = (*key, name, *parts[:1])
-                    whole = ".".join([name, *parts])
-                    message = f"`{dotted(path)}`: a name with dots stands in quotes"
-                    sink.key("unquoted-name", path, message, f'write [{dotted(key)}."{whole}"]')
-                    return INVALID
-        return super().read(value, key, sink)
+        if not isinstance(value, dict):
+            return super().read(value, key, sink)
+        whole = {}
+        for name, entry in value.items():
+            parts = self._unquoted(entry)
+            if parts:
+                path = (*key, name, parts[0])
+                message = f"`{dotted(key)}.{name}.{parts[0]}`: a name with dots stands in quotes"
+                sink.key("unquoted-name", path, message, f'write [{dotted(key)}."{".".join([name, *parts])}"]')
+            else:
+                whole[name] = entry
+        return super().read(whole, key, sink)
 
-
-def _unquoted(entry: Any) -> list[str]:
-    """The rest of a dotted host name that was written without quotes; empty for an ordinary host."""
-    parts: list[str] = []
-    while isinstance(entry, dict) and len(entry) == 1:
-        ((name, below),) = entry.items()
-        if not isinstance(below, dict) or nearest(name, list(_HOST_FIELDS), 0.75):
-            break
-        parts.append(name)
-        entry = below
-    return parts
+    def _unquoted(self, entry: Any) -> list[str]:
+        """The rest of a dotted name that was written without quotes; empty for an ordinary one."""
+        known = list(self.known())
+        for name, below in entry.items() if isinstance(entry, dict) else ():
+            if isinstance(below, dict) and not nearest(name, known, 0.75):
+                return [name, *self._unquoted(below)]
+        return []
 
 
 class ContainerName(Kind):
@@ -130,7 +133,7 @@ _HOST_FIELDS = {
         example={"host": "pve1", "container": 129},
     ),
     "overrides": Field(
-        MapOf(Overrides(), UNIT_NAME, "the name of a unit"),
+        Named(Overrides(), UNIT_NAME, "the name of a unit", lambda: UNIT.fields),
         "This host's own values for a unit, merged over units/NAME.toml key by key. `false` takes a key away where "
         "it is no value of its own.",
         example={"qwen3.5-397b": {"args": {"port": 30001}}},
@@ -141,7 +144,7 @@ HOSTS = Table(
     {
         "defaults": Field(Table(_DEFAULTS), "What holds for each host of this file that does not say otherwise."),
         "hosts": Field(
-            HostNames(Table(_HOST_FIELDS), HOST_NAME, "a host's name"),
+            Named(Table(_HOST_FIELDS), HOST_NAME, "a host's name", lambda: _HOST_FIELDS),
             "The hosts by name: [hosts.NAME]. `local` is this machine without SSH.",
         ),
         "groups": Field(

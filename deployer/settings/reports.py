@@ -22,11 +22,11 @@ def twice(path: Key, first: str, sink: Sink) -> None:
 def missing(key: Key, name: str, field: Field, sink: Sink) -> None:
     """A key that must be there."""
     path = (*key, name)
-    example = toml(field.example) if field.example is not None else ""
+    about = first_sentence(field.doc)
     if isinstance(field.example, dict):
-        hint = f"write [{dotted(path)}]: {first_sentence(field.doc)}"
+        hint = f"{about}: write [{dotted(path)}]"
     else:
-        hint = f"write {name} = {example or '…'}: {first_sentence(field.doc)}"
+        hint = f"{about}: write {name} = {toml(field.example) if field.example is not None else '…'}"
     sink.key("missing-key", key, f"`{dotted(path)}` is missing", hint)
 
 
@@ -36,40 +36,40 @@ def unknown(table: Table, name: str, value: Any, key: Key, sink: Sink) -> None:
     home = homes(sink.root).get(canonical(name)) if sink.root else None
     if close:
         hint = f"did you mean {close}?"
-    elif home is not None:
-        hint = f"{canonical(name)} belongs in {f'[{home}]' if home else 'the file above its first [table]'}"
+    elif home:
+        hint = f"{canonical(name)} belongs in {' or '.join(home)}"
     else:
         near = nearest(name, list(table.fields))
         hint = f"did you mean {near}?" if near else _where_else(table, name, value, key, sink)
     sink.key("unknown-key", (*key, name), f"unknown key `{dotted((*key, name))}`", hint)
 
 
-def homes(root: Table) -> dict[str, str]:
-    """Each key that has its place in exactly one table, with that table's path as TOML writes it."""
-    found: dict[str, set[str]] = {}
+def homes(root: Table) -> dict[str, list[str]]:
+    """Each key that has its place in one table or two, with those tables as TOML writes them."""
+    found: dict[str, list[str]] = {}
 
     def walk(kind: Kind, path: Key) -> None:
         for name, below in kind.inner():
-            if name:
-                found.setdefault(name, set()).add(dotted(path))
-                walk(below, (*path, name))
+            if name not in ("", "NAME"):
+                found.setdefault(name, []).append(f"[{dotted(path)}]" if path else "the file above its first [table]")
+            walk(below, (*path, name) if name else path)
 
     walk(root, ())
-    return {name: tables.pop() for name, tables in found.items() if len(tables) == 1}
+    return {name: tables for name, tables in found.items() if len(tables) <= 2}
 
 
 def _where_else(table: Table, name: str, value: Any, key: Key, sink: Sink) -> str:
-    takes = f"{f'[{dotted(key)}]' if key else 'the file'} takes {', '.join(table.fields)}"
     has_arguments = sink.root is not None and "args" in sink.root.fields
     if has_arguments and key in ((), ("sglang",), ("router",)) and not isinstance(value, dict):
         if re.fullmatch(r"[A-Z][A-Z0-9_]+", name):
-            return f"environment variables stand under [env]; {takes}"
+            return "environment variables stand under [env]"
         if re.fullmatch(r"[A-Z][A-Za-z]+", name):
-            return f"systemd's directives stand under [unit], [service] and [install]; {takes}"
-        return f"SGLang's arguments stand under [args]; {takes}"
-    return takes
+            return "systemd's directives stand under [unit], [service] and [install]"
+        return "the server's arguments stand under [args]"
+    return f"{f'[{dotted(key)}]' if key else 'the file'} takes {', '.join(table.fields)}"
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a description, without its full stop."""
-    return re.split(r"(?<=[^.\d])\.(?:\s|$)", text, maxsplit=1)[0]
+    """The first sentence of a description, for the middle of another: small at its beginning, without its full stop."""
+    sentence = re.split(r"(?<=[^.\d])\.(?:\s|$)", text, maxsplit=1)[0]
+    return sentence[:1].lower() + sentence[1:]

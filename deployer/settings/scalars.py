@@ -9,7 +9,7 @@ from typing import Any
 from deployer.settings import quantity
 from deployer.settings.shape import INVALID, Kind, Schema
 from deployer.settings.sink import Key, Sink, nearest
-from deployer.settings.words import dotted, quoted
+from deployer.settings.words import assigned, dotted, quoted
 
 
 class Text(Kind):
@@ -18,7 +18,8 @@ class Text(Kind):
     def __init__(
         self, words: str = "text", choices: Sequence[str] = (), pattern: str = "", empty: bool = False
     ) -> None:
-        self.words = words if not choices else "one of " + ", ".join(f'"{choice}"' for choice in choices)
+        listed = ", ".join(f'"{choice}"' for choice in choices)
+        self.words = f"one of {listed}" if len(choices) > 1 else listed or words
         self.choices = tuple(choices)
         self.pattern = re.compile(pattern) if pattern else None
         self.empty = empty
@@ -26,7 +27,7 @@ class Text(Kind):
     def read(self, value: Any, key: Key, sink: Sink) -> Any:
         if not isinstance(value, str):
             lone = isinstance(value, (int, float)) and not isinstance(value, bool) and not self.choices
-            return self.wrong(value, key, sink, f'write {key[-1]} = "{value}"' if lone else "")
+            return self.wrong(value, key, sink, f"write {assigned(key, str(value))}" if lone else "")
         if self.choices and value not in self.choices:
             near = nearest(value, self.choices)
             hint = f'did you mean "{near}"?' if near else ""
@@ -76,7 +77,8 @@ class Number(Kind):
         kinds = int if self.whole else (int, float)
         if not isinstance(value, kinds) or isinstance(value, bool):
             plain = re.fullmatch(r"[+-]?\d+(_\d+)*", value) if isinstance(value, str) else None
-            return self.wrong(value, key, sink, f"write {key[-1]} = {plain[0]}, without quotes" if plain else "")
+            hint = f"write {assigned(key, int(plain[0]))}, without quotes" if plain else ""
+            return self.wrong(value, key, sink, hint)
         if (self.least is not None and not value >= self.least) or (self.most is not None and not value <= self.most):
             bounds = [f"at least {self.least}"] if self.least is not None else []
             bounds += [f"at most {self.most}"] if self.most is not None else []

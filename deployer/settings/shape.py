@@ -63,7 +63,7 @@ class Kind(ABC):
         return over
 
     def inner(self) -> tuple[tuple[str, Kind], ...]:
-        """The kinds below this one, with the key that leads to each ("" for an index or a key of the admin's own)."""
+        """The kinds below this one, with the key that leads to each: "" for an index, NAME for the admin's own."""
         return ()
 
     def wrong(self, value: Any, key: Key, sink: Sink, hint: str = "") -> Any:
@@ -86,8 +86,8 @@ class Field:
 class Table(Kind):
     """A table with known keys. ``make`` builds the model's value from what was written; its defaults are the defaults.
 
-    ``check`` sees what was written (by canonical key) when each key alone was good, and reports what does not go
-    together.
+    ``check`` sees what was written, by canonical key and with ``INVALID`` for what was no good, and reports what does
+    not go together.
     """
 
     words = "a table"
@@ -123,7 +123,7 @@ class Table(Kind):
         for name, field in self.fields.items():
             if field.required and name not in spelt:
                 reports.missing(key, name, field, sink)
-        if self.check and not any(item is INVALID for item in written.values()):
+        if self.check:
             self.check(written, key, sink)
         if sink.errors > before:
             return INVALID
@@ -163,7 +163,10 @@ class Table(Kind):
 
 
 class MapOf(Kind):
-    """A table whose keys are the admin's own, matching ``name``. ``alike``: dashes and underscores are one spelling."""
+    """A table whose keys are the admin's own, matching ``name``. ``alike``: dashes and underscores are one spelling.
+
+    Read as a dict of what was good, so that one bad entry does not keep the others from being checked.
+    """
 
     words = "a table"
 
@@ -178,21 +181,18 @@ class MapOf(Kind):
             return self.wrong(value, key, sink, f"write [{dotted(key)}] and its keys below it")
         result: dict[str, Any] = {}
         spelt: dict[str, str] = {}
-        bad = False
         for name, entry in value.items():
             path = (*key, name)
             if not self.name.fullmatch(name):
                 sink.key("bad-name", path, f"{quoted(name)} is not {self.name_words}", self.name_hint(name, entry))
-                bad = True
                 continue
             one = canonical(name) if self.alike else name
             if one in spelt:
                 reports.twice(path, spelt[one], sink)
-                bad = True
             elif not (sink.partial and entry is False and not self.item.takes_false):
                 spelt[one] = name
                 result[name] = self.item.read(entry, path, sink)
-        return INVALID if bad or any(entry is INVALID for entry in result.values()) else result
+        return {name: entry for name, entry in result.items() if entry is not INVALID}
 
     def name_hint(self, name: str, value: Any) -> str:
         """What to write instead of a name that does not match."""
@@ -205,7 +205,7 @@ class MapOf(Kind):
         return merged(base, over, lambda name: self.item, canonical if self.alike else str)
 
     def inner(self) -> tuple[tuple[str, Kind], ...]:
-        return (("", self.item),)
+        return (("NAME", self.item),)
 
     def schema(self) -> Schema:
         return {

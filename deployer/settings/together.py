@@ -30,12 +30,14 @@ def one_runtime(written: Mapping[str, Any], key: Key, sink: Sink) -> None:
 def waits(written: Mapping[str, Any], key: Key, sink: Sink) -> None:
     """The waits of the verifier against each other."""
     deadline = written.get("deadline", VerifySettings.deadline)
-    if written.get("settle", VerifySettings.settle) >= deadline:
+    settle, stall = written.get("settle", VerifySettings.settle), written.get("stall", 0.0)
+    if not all(isinstance(wait, float) for wait in (deadline, settle, stall)):
+        return
+    if settle >= deadline:
         where = (*key, "settle" if "settle" in written else "deadline")
-        sink.value(
-            "conflict", where, "`verify.settle` does not end before `verify.deadline`", "make the deadline longer"
-        )
-    if "stall" in written and written["stall"] > deadline:
+        message = "`verify.settle` does not end before `verify.deadline`"
+        sink.value("conflict", where, message, "make the deadline longer")
+    if stall > deadline:
         message = "`verify.stall` is longer than `verify.deadline`, which therefore always comes first"
         sink.value("no-effect", (*key, "stall"), message, "make it shorter", Level.WARNING)
 
@@ -53,10 +55,10 @@ def together(written: Mapping[str, Any], key: Key, sink: Sink) -> None:
     elif not programs:
         hint = 'write [sglang] with version = "0.5.9" and python = "/opt/sglang/.venv/bin/python"'
         sink.key("missing-key", (), "[sglang] is missing: which SGLang is it?", hint)
-    secrets = {canonical(name): name for name in written.get("secrets", {})}
-    consent = any(written[program].get("allow_secrets_in_argv") for program in programs)
+    secrets = {canonical(name) for name in _table(written, "secrets")}
+    consent = any(_table(written, program).get("allow_secrets_in_argv") for program in programs)
     for table in ("args", "env"):
-        for name, value in written.get(table, {}).items():
+        for name, value in _table(written, table).items():
             where = (table, name)
             if canonical(name) in secrets:
                 hint = f"keep the one under [secrets], and take {name} out of [{table}]"
@@ -67,6 +69,11 @@ def together(written: Mapping[str, Any], key: Key, sink: Sink) -> None:
                 message = f"`{table}.{name}` puts a secret into the settings, and into {reader} every user can read"
                 hint = f'write under [secrets]: {name} = {{ file = "secrets/{name}" }}'
                 sink.value("secret-in-settings", where, message, hint, Level.ERROR if grave else Level.WARNING)
+
+
+def _table(written: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = written.get(name)
+    return table if isinstance(table, dict) else {}
 
 
 def _looks_secret(name: str, value: Any) -> bool:

@@ -237,7 +237,7 @@ class Secret(Table):
         )
 
     def read(self, value: Any, key: Key, sink: Sink) -> Any:
-        if isinstance(value, str):
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
             message = f"`{dotted(key)}` says where the secret is, never the secret itself"
             hint = f'put it into a file of its own: {key[-1]} = {{ file = "secrets/{key[-1]}" }}'
             sink.value("secret-in-settings", key, message, hint)

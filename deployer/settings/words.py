@@ -16,7 +16,8 @@ def dotted(key: tuple[str, ...]) -> str:
         if part.isdigit() and text:
             text += f"[{part}]"
         else:
-            text += ("." if text else "") + (part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part))
+            bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
+            text += ("." if text else "") + (part if bare else json.dumps(part, ensure_ascii=False))
     return text
 
 
@@ -47,3 +48,8 @@ def toml(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(toml(item) for item in value) + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def assigned(key: tuple[str, ...], value: Any) -> str:
+    """``key = value`` in TOML; the value alone for an item of an array."""
+    return toml(value) if key[-1].isdigit() else f"{key[-1]} = {toml(value)}"

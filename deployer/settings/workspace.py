@@ -64,9 +64,8 @@ class Workspace:
     def destination_names(self) -> list[str]:
         """Hosts, @groups and ``local``, for completion: read without validation, empty where the file is no TOML."""
         data = self._hosts_document.data or {}
-        hosts, groups = data.get("hosts", {}), data.get("groups", {})
-        names = [*hosts, host.LOCAL] if isinstance(hosts, dict) else [host.LOCAL]
-        return [*dict.fromkeys(names), *(f"@{name}" for name in groups if isinstance(groups, dict))]
+        hosts, groups = ([*part] if isinstance(part := data.get(key), dict) else [] for key in ("hosts", "groups"))
+        return [*dict.fromkeys([*hosts, host.LOCAL]), *(f"@{name}" for name in groups)]
 
     def unit_file(self, name: str) -> Path:
         """Where the settings of a unit lie. ``name`` may be written as x, x.service, x.toml or units/x.toml.
