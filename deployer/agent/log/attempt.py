@@ -68,6 +68,7 @@ class Attempt:
         self.best: Dict[Tuple[str, str], Seen] = {}
         self.exceptions: List[Tuple[int, str, bool]] = []
         self.triggers: List[int] = []
+        self.breaks: List[int] = []
         self.fatal_line = ""
         self.fatal = False
         self.stop_line = ""
@@ -196,11 +197,13 @@ class Attempt:
                 said_dead = said_dead or sign.kind == SAID
         if said_dead:
             self._fatal(line.text)
+            self.breaks.append(index)
 
     def _saw(self, seen: Seen) -> None:
         key = (seen.code, seen.kind)
         before = self.best.get(key)
-        if before is None or seen.strength > before.strength or (seen.armed and not before.armed):
+        dying = seen.kind == RAISED and seen.armed and before is not None and not before.armed
+        if before is None or seen.strength > before.strength or dying:
             self.best[key] = seen
 
     def _dying(self, line: Line, index: int) -> None:
@@ -220,6 +223,7 @@ class Attempt:
                 self._fatal(line.text)
         if _DIES.search(body):
             self._fatal(line.text)
+            self.breaks.append(index)
             if " hit an exception" in body:
                 self.triggers.append(index)
             if " hit an exception: " in body and len(self.exceptions) < 512 and not body.rstrip().endswith("):"):
@@ -280,8 +284,7 @@ class Attempt:
         "" where no exception was seen. Without a dying rank: the last exception of the main process.
         """
         found = [item for item in self.exceptions if item[2]] or self.exceptions
-        ends = [*self.triggers[1:], None] if self.triggers else [None]
-        for end in ends:
+        for end in [*(at for at in self.breaks if self.triggers and at > self.triggers[0]), None]:
             block = [text for index, text, _ in found if end is None or index < end]
             own = [text for text in block if not _CONSEQUENCE.search(text)]
             if own:

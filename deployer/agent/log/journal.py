@@ -15,7 +15,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 # Month names follow the reader's locale ("Dez", "févr.", "11月"), so any word is one. Also short-iso, short-full,
 # short-unix, short-monotonic, and what docker and compose write before a line.
 _STAMP = (
-    r"(?:(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?P<frac>[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"(?:(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?P<frac>[.,]\d+)?(?:(?P<zulu>Z)|[+-]\d\d:?\d\d)?"
     r"|[^\s\[\]]+ (?P<full>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?P<frac2>\.\d+)? [A-Z][A-Za-z0-9+-]*"
     r"|(?P<short>[^\s\d\[\]()]\S{0,11}|\d{1,2}[^\s\d]\S{0,3}) {1,2}(?P<day>\d{1,2}) "
     r"(?P<clock>\d\d:\d\d:\d\d)(?P<frac3>\.\d+)?"
@@ -59,7 +59,7 @@ def source_of(tag: str) -> str:
 def short(line: str) -> Optional[Entry]:
     """``line`` without its prefix, or None where it has none that is known."""
     match = _PREFIX.match(line)
-    if not match:
+    if not match or (match["zulu"] and not (match["pid"] or match["tag"] == "kernel")):
         return None
     text = line[match.end():]
     at = _time(match)

@@ -12,6 +12,7 @@ from deployer.agent.log.explanation import FAILED, READY, STARTING, STOPPED
 from deployer.agent.log.signs import SAID, Seen
 
 GENERIC = "scheduler-exception"
+_LATE = ("watchdog-timeout", "warmup-failed")    # what a rank's end brings about
 
 
 class UnitState(NamedTuple):
@@ -123,6 +124,8 @@ def _failed(start: Attempt, unit: Optional[UnitState]) -> Verdict:
     code = next((cause.code for cause in CAUSES if cause.code in (said or found)), "")
     main = found.get(code)
     last = start.last_exception()
+    if main and last and code in _LATE and start.triggers and start.triggers[0] < main.index:
+        code, main = GENERIC, None
     if not code:
         code = GENERIC if start.triggers and last else UNKNOWN
         if code == UNKNOWN and start.limit:

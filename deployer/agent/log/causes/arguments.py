@@ -35,47 +35,45 @@ def _names(text: str) -> List[str]:
 
 
 def _bad_flag(known: Known, seen: Seen) -> str:
-    text = seen.match["rest"] if seen.match else ""
-    names = _names(text)
-    if "are required" in (seen.match[0] if seen.match else ""):
-        return "Add what is missing: {}.".format(", ".join(names) or text.strip())
-    said = [
-        "{} does not exist in this release{}".format(
-            name, ": use {}".format(SUCCESSORS[name]) if name in SUCCESSORS
-            else ", write {} (in the --config file too: dashes, e.g. api-key)".format(name.replace("_", "-"))
-            if "_" in name else ""
-        )
-        for name in names
-    ]
+    names = _names(seen.match["rest"]) if seen.match else []
+    quoted = ", ".join("`{}`".format(name) for name in names)
+    if seen.match and "are required" in seen.match[0]:
+        return "Add what is missing: {}.".format(quoted or seen.match["rest"].strip())
+    said = "; ".join("`{}` does not exist in this release{}".format(name, _instead(name)) for name in names)
     return (
         "{}. Drop or replace it; `deployer flags NAME` says which releases know an argument, `deployer check` finds it "
         "beforehand."
-    ).format(
-        "; ".join(said) or "The server was given an argument that it does not know"
-    )
+    ).format(said or "The server was given an argument that it does not know")
+
+
+def _instead(name: str) -> str:
+    if name in SUCCESSORS:
+        return ": use {}".format(SUCCESSORS[name])
+    if "_" in name:
+        return ", write `{}` (in the --config file too: dashes, e.g. `api-key`)".format(name.replace("_", "-"))
+    return ""
 
 
 def _ambiguous(known: Known, seen: Seen) -> str:
-    names = _names(seen.match["rest"]) if seen.match else []
+    names = ["`{}`".format(name) for name in _names(seen.match["rest"])] if seen.match else []
     return "Write the full name: {} is only the beginning of several, {}.".format(
-        names[0] if names else "the option", " or ".join(names[1:]) or "e.g. --cuda-graph-max-bs-decode"
+        names[0] if names else "the option", " or ".join(names[1:]) or "e.g. `--cuda-graph-max-bs-decode`"
     )
 
 
 def _bad_choice(known: Known, seen: Seen) -> str:
-    option = seen.match["option"] if seen.match else "the argument"
+    option = "`{}`".format(seen.match["option"]) if seen.match else "the argument"
     rest = seen.match["rest"] if seen.match else ""
     listed = re.search(r"choose from (.*?)\)?$", rest)
     if listed:
-        return "Give {} one of the values that this release allows: {}.".format(option,
-            listed[1].replace("'", "").strip(" {}"))
+        allowed = listed[1].replace("'", "").strip(" {}")
+        return "Give {} one of the values that this release allows: {}.".format(option, allowed)
     if "expected" in rest:
         return "Give {} its value ({}).".format(option, rest.strip())
     return (
         "Give {} a value of the kind that this release takes ({}); human-readable numbers such as 32k only from "
         "0.5.10 on."
-    ).format(
-        option, re.sub(r"value: .*", "value", rest).strip())
+    ).format(option, re.sub(r"value: .*", "value", rest).strip())
 
 
 CAUSES = (

@@ -67,9 +67,8 @@ CAUSES = (
         sign("status=226/NAMESPACE", kind=SAID),
     )),
     Cause("credentials-failed", 1, "a credential of the unit cannot be loaded (243/CREDENTIALS)", _fixed(
-        "The source file of LoadCredential= is missing or unreadable for systemd: create it (root, mode 0600) or "
-        "push the "
-        "unit again, which writes it."), (
+        "The source of a LoadCredential directive is missing or unreadable for systemd: create it (root, mode 0600) or "
+        "push the unit again, which writes it."), (
         sign("Failed to set up credentials", kind=SAID, strength=3),
         sign("Failed at step CREDENTIALS", _step("CREDENTIALS"), SAID, 2),
         sign("status=243/CREDENTIALS", kind=SAID),
