@@ -6,14 +6,13 @@ import json
 import os
 import re
 import sys
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from deployer.cli.source import marked
 from deployer.protocol.codec import to_plain
-from deployer.protocol.finding import Finding, Level, Where
-from deployer.protocol.redact import MASK, Redactor
+from deployer.protocol.finding import Finding, Level
 
 _COLOURS = {Level.ERROR: "31;1", Level.WARNING: "33;1", Level.NOTE: "36;1"}
 
@@ -59,8 +58,9 @@ def finding_lines(finding: Finding) -> list[str]:
         place += f":{finding.where.line}:{finding.where.column or 1}"
     level = paint(finding.level.value, _COLOURS[finding.level])
     lines = [f"{place + ': ' if place else ''}{level}: {finding.message} [{finding.code}]"]
-    if finding.where and finding.where.line:
-        lines += _marked(finding.where, "secrets" in finding.key, finding.code == "secret-in-settings")
+    source, *mark = marked(finding) or [""]
+    lines += [source] if source else []
+    lines += [re.sub(r"\^+", lambda found: paint(found[0], "31;1"), line) for line in mark]
     if finding.hint:
         lines.append(f"    {paint('help', '32;1')}: {finding.hint}")
     return lines
@@ -71,38 +71,6 @@ def _relative(file: str) -> str:
         return str(Path(file).relative_to(Path.cwd()))
     except ValueError:
         return file
-
-
-_TOKEN = re.compile(r"""\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|\[[^\[\]]*\]|\{[^{}]*\}|[^\s=,\[\]{}]+|.""")
-_LITERAL = re.compile(r"""\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'""")
-
-
-def _marked(where: Where, about_secrets: bool, secret: bool) -> list[str]:
-    """The source line with the place marked. Secrets in it are masked: by the redactor, every text of a line about
-    secrets, and the marked place itself where it is one."""
-    try:
-        text = Path(where.file).read_text(encoding="utf-8-sig").split("\n")[(where.line or 1) - 1].rstrip("\r")
-    except (OSError, IndexError, UnicodeDecodeError):
-        return []
-
-    def shown(part: str) -> str:
-        masked = _LITERAL.sub(f'"{MASK}"', part) if about_secrets or secret else part
-        return Redactor().text(masked).replace("\t", " ")
-
-    if not where.column:
-        return [f"{where.line:>5} | {shown(text)}"]
-    at = where.column - 1
-    match = _TOKEN.match(text, at)
-    before, after = shown(text[:at]), shown(text[match.end() if match else at :])
-    token = MASK if secret else shown(match[0]) if match else ""
-    line = before + token + after if secret else shown(text)
-    mark = " " * _cells(before) + paint("^" * max(1, _cells(token)), "31;1")
-    return [f"{where.line:>5} | {line}", f"      | {mark}"]
-
-
-def _cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:

@@ -128,10 +128,18 @@ def _check_groups(groups: Mapping[str, Sequence[str]], hosts: Sequence[str], sin
                 elif name in _reached(member[1:], groups):
                     message = f"group `{name}` holds itself by way of {member}"
                     sink.value("conflict", key, message, "take one of them out")
-            elif member not in hosts and member != LOCAL and (near := nearest(member, hosts, 0.75)):
+            elif member not in hosts and (near := _meant(member, hosts)):
                 message = f"group `{name}` holds {quoted(member)}, which is not in this file"
                 hint = f"did you mean {near}? A host of ssh_config alone needs nothing here"
                 sink.value("unknown-host", key, message, hint, Level.WARNING)
+
+
+def _meant(member: str, hosts: Sequence[str]) -> str | None:
+    """The host that a misspelt one was meant to be; one that differs in its number alone is another host."""
+    if member == LOCAL:
+        return None
+    spelt = re.sub(r"\d+", "0", member)
+    return nearest(member, [host for host in hosts if re.sub(r"\d+", "0", host) != spelt], 0.75)
 
 
 def _reached(group: str, groups: Mapping[str, Sequence[str]]) -> set[str]:

@@ -55,19 +55,6 @@ def any_error(findings: Iterable[Finding]) -> bool:
     return any(finding.level is Level.ERROR for finding in findings)
 
 
-def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings in the order of their places, each once, though it was found by way of several hosts."""
-    seen: dict[tuple[str, str, str], Finding] = {}
-    for finding in findings:
-        seen.setdefault((finding.code, str(finding.where), finding.message), finding)
-    return tuple(sorted(seen.values(), key=_place))
-
-
-def _place(finding: Finding) -> tuple[str, int, int]:
-    where = finding.where
-    return (where.file, where.line or 0, where.column or 0) if where else ("", 0, 0)
-
-
 def nearest(name: str, names: Sequence[str], cutoff: float = 0.6) -> str | None:
     """The name that was most likely meant, compared with dashes and underscores alike, and without case."""
     import difflib

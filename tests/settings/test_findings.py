@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from deployer.protocol.finding import Finding
-from deployer.settings.sink import any_error, distinct
+from deployer.settings.sink import any_error
 from deployer.settings.workspace import Workspace
 
 CASES = sorted(path for path in (Path(__file__).parent / "cases").iterdir() if path.is_dir())
@@ -27,6 +28,19 @@ def all_findings(workspace: Workspace) -> tuple[Finding, ...]:
             assert (loaded.settings is None) == any_error(loaded.findings)
             findings += loaded.findings
     return distinct(findings)
+
+
+def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings in the order of their places, each once, though it was found by way of several hosts."""
+    seen: dict[tuple[str, str, str], Finding] = {}
+    for finding in findings:
+        seen.setdefault((finding.code, str(finding.where), finding.message), finding)
+    return tuple(sorted(seen.values(), key=_place))
+
+
+def _place(finding: Finding) -> tuple[str, int, int]:
+    where = finding.where
+    return (where.file, where.line or 0, where.column or 0) if where else ("", 0, 0)
 
 
 def written(finding: Finding, root: Path) -> str:
