@@ -56,6 +56,10 @@ bench: setup
 catalogue: setup
 	$(PY) scripts/build_catalogue.py
 
+# Every release's own parser against the table; `make test` compares a few of them.
+catalogue-check: setup
+	DEPLOYER_ALL_RELEASES=1 $(PYTEST) -n $(WORKERS) tests/sglang_room/test_catalogue_own_parser.py
+
 clean:
 	@if [ -x $(PY) ]; then $(PY) -m tests.hosts.bed sweep; fi
 	rm -rf .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -6,9 +6,10 @@ import difflib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from deployer.protocol.redact import is_secret_name
 from deployer.sglang.flag import Flag, strip
 from deployer.sglang.wording import HERE
 
@@ -42,7 +43,8 @@ def fault(flag: Flag, name: str, value: Any) -> Fault | None:
     if value is True and flag.type != "json.loads":
         return _bare(flag, name)
     values = list(value) if isinstance(value, (list, tuple)) else [value]
-    return _number(flag, name, values) or next(filter(None, (_one(flag, name, item) for item in values)), None)
+    found = _number(flag, name, values) or next(filter(None, (_one(flag, name, item) for item in values)), None)
+    return replace(found, hint="") if found and is_secret_name(name) else found
 
 
 def _switch(name: str, value: Any) -> Fault | None:
@@ -147,8 +149,8 @@ def _human(text: str) -> int:
 
 def plain(text: str) -> int:
     """The integer of a size that ``HUMAN`` matches: k, M, G, T count by 1000, Ki, Mi, Gi, Ti by 1024."""
-    number = text.rstrip("kMGTi")
-    return round(float(number) * _FACTORS[text[len(number):]])
+    suffix = text.lstrip("0123456789.")
+    return round(float(text.removesuffix(suffix)) * _FACTORS[suffix])
 
 
 def written(value: Any) -> str:

@@ -23,10 +23,12 @@ def extensible(node: ast.expr | None, module: Module, evaluator: Evaluator) -> b
 
 def _home(name: str, module: Module, evaluator: Evaluator) -> Module:
     """The module that defines a list which ``module`` imports."""
-    statement = module.names.get(name)
+    home = evaluator.origin(name, module) or module
+    statement = home.names.get(name)
     if isinstance(statement, ast.ImportFrom):
-        return evaluator.sources.module(module.origin(statement)) or module
-    return module
+        source = evaluator.sources.module(home.origin(statement))
+        return _home(name, source, evaluator) if source and source is not home else home
+    return home
 
 
 def _extended(name: str, home: Module) -> bool:

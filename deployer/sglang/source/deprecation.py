@@ -17,7 +17,8 @@ _POINTERS = (
     re.compile(rf"set [`']({_FLAG})[`'] to '(?P<value>[\w.-]+)' instead", re.I),
     re.compile(rf"(?:set|use) [`']?({_FLAG})(?:[= ](?P<value>[\w.-]+))?[`']?(?: \S+)* instead\b", re.I),
     re.compile(
-        rf"deprecated\b[\])., :]*(?:please )?(?:use|alias for) ({_FLAG})(?:=(?P<value>\w+)| (?P<word>\w+)(?=\.$))?",
+        rf"(?:deprecated|no longer supported)\b[\])., :]*(?:please )?(?:use|alias for) ({_FLAG})"
+        r"(?:=(?P<value>\w+)| (?P<word>\w+)(?=\.$))?",
         re.I,
     ),
 )

@@ -62,21 +62,21 @@ class Evaluator:
             return value
         if statement is None and name in _BUILTINS:
             return _BUILTINS[name]
-        origin = self._origin(name, module)
+        origin = self.origin(name, module)
         return self.name(name, origin) if origin and origin is not module else Opaque(name)
 
-    def _origin(self, name: str, module: Module) -> Module | None:
+    def origin(self, name: str, module: Module) -> Module | None:
         """The module that binds ``name``: itself, or one from which it takes every name."""
         if name in module.names:
             return module
         taken = (self.sources.module(star) for star in module.stars)
-        return next((found for origin in taken if origin and (found := self._origin(name, origin))), None)
+        return next((found for origin in taken if origin and (found := self.origin(name, origin))), None)
 
     def _imported(self, statement: ast.ImportFrom, name: str, module: Module) -> Any:
         original = next(a.name for a in statement.names if (a.asname or a.name) == name)
         source = module.origin(statement)
         home = self.sources.module(source)
-        origin = self._origin(original, home) if home else None
+        origin = self.origin(original, home) if home else None
         if origin:
             return self.name(original, origin)
         return self.sources.module(f"{source}.{original}") or Opaque(original)

@@ -112,7 +112,7 @@ class _Reader:
 
     def _field_default(self, name: str) -> ast.expr:
         for owner in self._namespaces():
-            for statement in owner.node.body:
+            for statement in reversed(owner.node.body):
                 if (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
                         and statement.target.id == name and statement.value is not None):
                     return ast.Constant(self.evaluator.value(statement.value, owner.module, {}))
