@@ -60,10 +60,9 @@ def arguments(settings: UnitSettings, spelling: Spelling) -> tuple[list[Argument
             continue
         seen[dest(name)] = name
         try:
-            words = tuple(_words(name, value, spelling))
-            if words:
-                found.append(Argument(name, words))
-                _ = found[-1].line
+            argument = Argument(name, tuple(_words(name, value, spelling)))
+            if argument.line:
+                found.append(argument)
         except quote.QuotingError as error:
             findings.append(Finding(error.code, Level.ERROR, f"{name}: {error}", key))
         except ValueError as error:

@@ -126,7 +126,7 @@ class Unit:
                 found.append(item.value)
                 continue
             try:
-                words = split(item.value, retain_escape=kind.dependency)
+                words = split(item.value, retain_escape=kind.value == "UNIT[...]")
             except BadQuoting:
                 continue
             found += [word for word in words if not names or values.is_unit_name(word)]
