@@ -50,6 +50,6 @@ def test_whose_start() -> None:
 
 
 def test_selections() -> None:
-    assert since_mark("x.service", "s=1", 5.0)[-1] == "--after-cursor=s=1"
+    assert since_mark("x.service", "s=1", 5.0)[-1] == "--cursor=s=1"
     assert since_mark("x.service", None, 5.7)[-1] == "--since=@5"
     assert of_invocation("i", False)[:2] == ["-n", "0"]

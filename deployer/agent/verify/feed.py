@@ -17,7 +17,7 @@ class Sources(Protocol):
         ...
 
     def want(self, wants: Set[str]) -> None:
-        """What the gates wait for that is only asked then: "answer", "load", "settle"."""
+        """What the gates wait for that is only asked then: "answer", "load", "log", "settle"."""
         ...
 
     def waiting(self) -> List[Dict[str, Any]]:

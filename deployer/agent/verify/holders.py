@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 from deployer.agent.facts import process as processes
 from deployer.agent.facts.gpu import read_gpus
@@ -42,16 +42,20 @@ def overlaps(address: str, host: str) -> bool:
     return address == host
 
 
-def of_gpus(pids: Sequence[int]) -> Dict[str, Any]:
-    """One reading of nvidia-smi; who has which device open only where it lists none of ``pids``."""
+def of_gpus(processes_now: Callable[[], Sequence[int]]) -> Dict[str, Any]:
+    """One reading of nvidia-smi, with the unit's processes of before and after it: they may begin or end meanwhile.
+
+    Who has which device open is looked at only where none of them is listed.
+    """
+    own = set(processes_now())
     reading = read_gpus(GPU_TIMEOUT)
-    own = set(pids)
+    own.update(processes_now())
     apps = [{"pid": app.pid, "gpu": app.gpu_uuid, "used": app.used_mib, "name": app.name} for app in reading.processes]
     value: Dict[str, Any] = {
         "gpus": [{"index": gpu.index, "uuid": gpu.uuid, "total": gpu.memory_total_mib, "used": gpu.memory_used_mib,
                   "free": gpu.memory_free_mib} for gpu in reading.gpus],
-        "apps": apps, "errors": sorted({error.code for error in reading.errors}),
+        "apps": apps, "errors": sorted({error.code for error in reading.errors}), "pids": sorted(own),
     }
     if not any(app["pid"] in own for app in apps):
-        value["open"] = device_nodes(pids)
+        value["open"] = device_nodes(own)
     return value

@@ -15,7 +15,7 @@ import signal
 import subprocess
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from deployer.agent.door import ENVIRONMENT
+from deployer.agent.door import ENVIRONMENT, run
 
 FIELDS = (
     "MESSAGE", "MESSAGE_ID", "_PID", "_SYSTEMD_INVOCATION_ID", "INVOCATION_ID", "_SYSTEMD_UNIT", "UNIT", "_LINE_BREAK",
@@ -154,9 +154,21 @@ class Follower:
             process.stdout.close()
 
 
+def read_once(selection: Sequence[str]) -> List[Entry]:
+    """What there is now, without waiting for more."""
+    fields = "--output-fields=" + ",".join(FIELDS)
+    ran = run(["journalctl", "-q", "-o", "json", "--all", fields, *selection], timeout=10)
+    joiner = Joiner()
+    entries = (joiner.entry(row) for row in map(decode, ran.out.splitlines()) if row is not None)
+    return [entry for entry in entries if entry is not None]
+
+
 def since_mark(unit: str, cursor: Optional[str], realtime: float) -> List[str]:
-    """Selects what the unit logs after a mark."""
-    after = ["--after-cursor=" + cursor] if cursor else ["--since=@{}".format(int(realtime))]
+    """Selects what the unit logs from a mark on; the marked entry itself may be among it.
+
+    Not ``--after-cursor``: where the marked entry is not the unit's own, systemd 252 skips the first one that is.
+    """
+    after = ["--cursor=" + cursor] if cursor else ["--since=@{}".format(int(realtime))]
     return ["-n", "all", "-u", unit, *after]
 
 

@@ -12,6 +12,8 @@ from deployer.agent.verify.journal import RESTART_SCHEDULED, STARTING, Entry
 READ_UP_TO = 100_000
 """Entries of a server that runs already, read from its start on, before its ready line is given up."""
 _START_LIMIT = "Start request repeated too quickly"
+_SKIPPED = ("was skipped because", "Condition check resulted in", "Starting requested but asserts failed")
+"""systemd's own words, in no other language: before 249 the second."""
 _OUR_OWN = re.compile(r'"(?:GET|POST) /(?:health|health_generate|ready|readiness|server_info|get_server_info|'
                       r'model_info|get_model_info|v1/models|v1/completions|generate)[ ?].*HTTP/')
 """What a server logs of our asking: no sign that the start moves."""
@@ -38,6 +40,8 @@ class LogFold:
 
     def feed(self, entries: Sequence[Entry]) -> Dict[str, Any]:
         """Takes entries and gives the value of a ``log`` observation. Lines of other starts are left out."""
+        for entry in entries:
+            self._systemd_says(entry)
         if not self._invocation and any(entry.invocation for entry in entries):
             self._held.extend(entries)
             return dict(self._value)
@@ -46,6 +50,18 @@ class LogFold:
             if self._ours(entry):
                 self._take(entry)
         return self._told()
+
+    def _systemd_says(self, entry: Entry) -> None:
+        """What counts whosesoever start it names: a refused start has no invocation of its own."""
+        if not entry.systemd or not self._marked:
+            return
+        if _START_LIMIT in entry.text:
+            self._value["start_limit"] = True
+        if any(word in entry.text for word in _SKIPPED):
+            self._value["skipped"] = entry.text
+        if entry.message_id in STARTING and entry.invocation and entry.invocation != self._old:
+            self._value["started"] = True
+            self.start_is(entry.invocation)
 
     def _ours(self, entry: Entry) -> bool:
         if entry.invocation:
@@ -61,8 +77,6 @@ class LogFold:
             value["lost"] = value.get("lost", 0) + entry.dropped
         if entry.message_id == RESTART_SCHEDULED:
             value["restart_scheduled"] = True
-        if entry.systemd and _START_LIMIT in entry.text:
-            value["start_limit"] = True
         self._reader.feed(entry.text)
         if not self._marked and value["lines"] > READ_UP_TO and not self._reader.ready:
             value["complete"], value["given_up"] = False, True
@@ -75,8 +89,8 @@ class LogFold:
         ready, fatal, phase = reader.ready, reader.fatal, reader.phase
         tokens = reader.capacity.get("max_total_num_tokens")
         news = (ready, fatal, tokens) != tuple(value.get(key) for key in ("ready", "fatal", "max_total_num_tokens"))
-        value.update(ready=ready, fatal=fatal, phase=phase.name or None, percent=phase.percent, detail=phase.detail,
-                     max_total_num_tokens=tokens)
+        value.update(ready=ready, fatal=fatal, phase=phase.name or None, percent=_running(phase.percent),
+                     detail=phase.detail, max_total_num_tokens=tokens)
         if fatal or news:
             found = reader.explanation()
             value.update(cause=found.cause, evidence=found.evidence, kv_cache_dtype=found.kv_cache_dtype)
@@ -84,6 +98,11 @@ class LogFold:
 
     def explanation(self, unit_state: Optional[Dict[str, Any]]) -> Explanation:
         return self._reader.explanation(unit_state)
+
+
+def _running(percent: Optional[int]) -> Optional[int]:
+    """A bar that has come to its end says nothing about what goes on now."""
+    return percent if percent is not None and percent < 100 else None
 
 
 Redact = Callable[[str], str]

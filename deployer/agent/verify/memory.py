@@ -76,7 +76,7 @@ def _errors(errors: Sequence[str]) -> str:
 
 def _judge(seen: Seen, expected: Expectations, reading: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]],
            errors: List[str]) -> Verdict:
-    own = set(seen.pids)
+    own = set(reading.get("pids") or seen.pids)
     apps = list(reading.get("apps") or ())
     held = {str(gpu["uuid"]): own_memory(apps, str(gpu["uuid"]), own) for gpu in gpus}
     figures: Dict[str, Any] = {

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 from deployer.agent.verify import ask, holders, process, unitstate
 from deployer.agent.verify.aside import Answer, Aside
 from deployer.agent.verify.http import bind_host, opens, target
-from deployer.agent.verify.journal import RESTART_SCHEDULED, Follower, of_invocation, since_mark
+from deployer.agent.verify.journal import RESTART_SCHEDULED, Entry, Follower, of_invocation, read_once, since_mark
 from deployer.agent.verify.mark import StartMark
 from deployer.protocol.expectations import Expectations
 from deployer.protocol.verdict import Observation
@@ -22,18 +22,21 @@ from deployer.protocol.verdict import Observation
 UNIT_QUIET = 3.0
 UNIT_RESTLESS = 0.2
 """Seconds between two questions to systemd: while the main process is watched by its pidfd, and else."""
-PORT = 0.1
-PORT_LATER = 0.2
+PORT = 0.15
+PORT_LATER = 0.25
 """Seconds between two tries of the port, in a start's first two minutes and after."""
+LOG = 0.1
 HEALTH = 0.1
 HEALTH_SILENT = 0.25
 HEALTH_SETTLING = 2.0
 INFO_RETRY = 0.5
-PROGRESS = 1.0
+PROGRESS = 2.0
 GPU = 2.0
 GPU_SHARE = 20
 """nvidia-smi is asked every 2 s, and never takes more than a twentieth of the time."""
 OWNER = 1.0
+READ_BEFORE = 4000
+"""Entries that are known by their cursor as read, since two readers of the journal overlap."""
 
 
 class HostSources:
@@ -58,6 +61,7 @@ class HostSources:
         self._informed = False
         self._opened = 0.0
         self._cursor = ""
+        self._read: Dict[str, None] = dict.fromkeys([mark.cursor] if mark and mark.cursor else [])
         if mark is not None:
             self._journal = Follower(since_mark(unit, mark.cursor, mark.realtime))
 
@@ -66,7 +70,7 @@ class HostSources:
 
     def want(self, wants: Set[str]) -> None:
         for name in wants - self._wants:
-            if name in ("answer", "load"):
+            if name in ("answer", "load", "log"):
                 self._due[name] = 0.0
         self._wants = set(wants)
 
@@ -151,8 +155,21 @@ class HostSources:
             self._journal = Follower(of_invocation(str(self._state.get("invocation", "")), False))
 
     def _read_journal(self) -> None:
-        entries = self._journal.read() if self._journal is not None else []
+        self._take_entries(self._journal.read() if self._journal is not None else [])
+
+    def _ask_log(self, now: float) -> None:
+        """What the journal holds at this moment: a follower hears of it up to 0.25 s later (journald's own timer)."""
+        cursor = self._cursor or (self._mark.cursor if self._mark else None)
+        if cursor and "log" in self._wants:
+            self._take_entries(read_once(since_mark(self._unit, cursor, 0.0)))
+            self._due["log"] = self.now() + LOG
+
+    def _take_entries(self, entries: List[Entry]) -> None:
+        entries = [entry for entry in entries if entry.cursor not in self._read]
         if entries:
+            self._read.update(dict.fromkeys(entry.cursor for entry in entries))
+            if len(self._read) > 2 * READ_BEFORE:
+                self._read = dict.fromkeys(list(self._read)[-READ_BEFORE:])
             self._cursor = entries[-1].cursor or self._cursor
             self._see("lines", entries)
             if any(entry.systemd or entry.message_id == RESTART_SCHEDULED for entry in entries):
@@ -180,6 +197,7 @@ class HostSources:
         if not self._open:
             self._open, self._opened = True, now
             self._due.update({"owner": now, "health": now, "gpu": now})
+            self._see("socket", {"open": True}, now)
             if self._expected.health.info_path and self._expected.kind == "sglang":
                 self._due["info"] = now
         self._due["port"] = now + OWNER
@@ -203,8 +221,8 @@ class HostSources:
         begun = self.now()
 
         def finish(value: Answer) -> None:
-            # What nvidia-smi tells was so when it was asked; an answer counts when it has come.
-            self._see(name, value, begun if name == "gpu" else None)
+            # What nvidia-smi tells was so when it was asked; an answer, or that none comes, counts from now.
+            self._see(name, value, begun if value.get("gpus") else None)
             again = after(value)
             if again is not None:
                 self._due.setdefault(name, self.now() + again)
@@ -248,13 +266,11 @@ class HostSources:
     def _ask_gpu(self, now: float) -> None:
         if not self._gpus():
             return
-        pids = self._pids()
-
         def after(value: Answer) -> float:
             took = self.now() - now
             return 0.0 if now < self._opened <= self.now() else max(GPU, GPU_SHARE * took)
 
-        self._start("gpu", lambda: holders.of_gpus(pids), after)
+        self._start("gpu", lambda: holders.of_gpus(self._pids), after)
 
     def _ask_answer(self, now: float) -> None:
         at, prompt = self._target, self._expected.prompt

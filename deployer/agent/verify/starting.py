@@ -61,13 +61,18 @@ def unit(seen: Seen, expected: Expectations, now: float) -> Verdict:
 
 
 def _not_running(seen: Seen, state: Mapping[str, Any], now: float) -> Verdict:
+    log = seen.log or {}
     fresh = not seen.marked or state.get("invocation", "") != seen.old_invocation
-    if (seen.log or {}).get("start_limit"):
+    if log.get("start_limit"):
         return fails("unit", "systemd gave up: the unit was started too often in too short a time", start_limit=True)
     if not fresh and now - seen.begun < START_GRACE:
         return waits("unit", "waits for systemd to start the unit")
     if state.get("job"):
         return waits("unit", "waits for systemd to start the unit (queued)")
+    if log.get("started") and not fresh:
+        return fails("unit", "the process has ended, with success; systemd keeps nothing more of it")
+    if log.get("skipped"):
+        return fails("unit", "systemd did not start it: {}".format(log["skipped"]))
     if state.get("condition") == "no":
         return fails("unit", "a condition of the unit does not hold, so systemd did not start it")
     if not fresh:

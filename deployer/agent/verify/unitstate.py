@@ -9,7 +9,8 @@ from deployer.agent.door import run
 
 PROPERTIES = (
     "LoadState", "LoadError", "ActiveState", "SubState", "Result", "MainPID", "NRestarts", "ExecMainCode",
-    "ExecMainStatus", "InvocationID", "ControlGroup", "Job", "ConditionResult", "StandardOutput", "StandardError",
+    "ExecMainStatus", "InvocationID", "ControlGroup", "Job", "ConditionResult", "ConditionTimestampMonotonic",
+    "StandardOutput", "StandardError",
 )
 _ROOTS = ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 """Where the hierarchy that systemd itself uses may lie: legacy and hybrid, unified, and hybrid again."""
@@ -31,10 +32,15 @@ def value(state: Dict[str, str]) -> Dict[str, Any]:
         "active": state.get("ActiveState", ""), "sub": state.get("SubState", ""), "result": state.get("Result", ""),
         "main_pid": main, "restarts": _number(state.get("NRestarts")), "exit_code": state.get("ExecMainCode", ""),
         "exit_status": state.get("ExecMainStatus", ""), "invocation": state.get("InvocationID", ""),
-        "job": state.get("Job", "0") not in ("", "0"), "condition": state.get("ConditionResult", ""),
+        "job": state.get("Job", "0") not in ("", "0"), "condition": _condition(state),
         "pids": list(pids(state.get("ControlGroup", ""), main)), "argv": list(argv(main)) if main else [],
         "elsewhere": not logs_to_journal(state),
     }
+
+
+def _condition(state: Dict[str, str]) -> str:
+    """"yes" or "no"; "" where none was ever tested, which systemd shows as "no" as well."""
+    return state.get("ConditionResult", "") if _number(state.get("ConditionTimestampMonotonic")) else ""
 
 
 def logs_to_journal(state: Dict[str, str]) -> bool:

@@ -135,6 +135,9 @@ class _Watch:
         states = {verdict.gate: verdict.state for verdict in verdicts}
         ready = all(states[gate] in GOOD for gate in ("unit", "log", "port", "health"))
         wants = {"settle"} if self.gates.settling_since is not None else set()
+        if (states["log"] is GateState.WAITING and self.gates.seen.answered_at is not None
+                and self.expected.health.means_ready):
+            wants.add("log")
         if ready and states.get("answer") is GateState.WAITING:
             wants.add("answer")
         elif ready and states.get("load") is GateState.WAITING:
@@ -159,6 +162,7 @@ class _Watch:
     def _last_words(self) -> Tuple[Verdict, ...]:
         """A start that failed: its last lines and systemd's verdict come within a moment, and hold the cause."""
         until = self.sources.now() + LAST_WORDS
+        self.sources.want({"log"})
         self.last_line_at = self.sources.now()
         while self.sources.now() < min(until, self.last_line_at + QUIET):
             self._take(self.sources.wait(min(until, self.last_line_at + QUIET)))
