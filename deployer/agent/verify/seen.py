@@ -7,7 +7,7 @@ The values of an observation, by source:
 - ``log``: ``ready``, ``fatal``, ``cause``, ``evidence``, ``phase``, ``percent``, ``max_total_num_tokens``,
   ``kv_cache_dtype``, ``lost`` (messages that the journal dropped), ``elsewhere`` (the log does not go to the journal),
   ``lines`` (of this start so far), ``complete`` (False: the start of the log is no longer there),
-  ``restart_scheduled``, ``start_limit``, ``started``, ``skipped`` (systemd said so). Made of raw entries by ``logfold``.
+  ``restart_scheduled``, ``start_limit``, ``started``, ``skipped`` (systemd said so). Made by ``logfold``.
 - ``socket``: ``open`` (something accepts on the port) and ``listening``, the rows of ``facts.Socket`` for the port.
 - ``health``: ``path``, ``status`` or ``error`` (refused, timeout, reset, tls, other), ``seconds`` it took.
 - ``info``: ``status`` or ``error``, and ``info``, the server's own account of itself.
