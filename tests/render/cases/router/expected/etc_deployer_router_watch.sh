@@ -7,6 +7,7 @@ unit=router.service
 state=${RUNTIME_DIRECTORY:?}
 
 property() { systemctl show --property="$1" --value "$unit"; }
+journal() { journalctl --quiet --no-pager --output=cat --unit="$unit" --cursor-file="$state/cursor" "$@"; }
 
 # Not running, about to run again, or stopping: systemd and its Restart= look after that.
 [ "$(property ActiveState)" = active ] || exit 0
@@ -17,6 +18,10 @@ if [ "$(cat "$state/start" 2>/dev/null)" != "$start" ]; then
     rm -f "$state/ready" "$state/misses"
     echo "$start" > "$state/start"
 fi
+
+# What the log holds so far; what it says while the server is asked, comes behind it.
+rm -f "$state/cursor"
+journal --lines=1 >/dev/null
 
 status=$(curl --silent --insecure --noproxy '*' --output /dev/null --write-out '%{http_code}' \
     --max-time 25 http://127.0.0.1:8080/health)
@@ -37,8 +42,7 @@ if [ "$ended" -ne 7 ]; then
     case $status in
         401 | 403 | 429) rm -f "$state/misses"; exit 0 ;;
     esac
-    if journalctl --quiet --no-pager --unit="$unit" --since="-25s" --output=cat |
-        grep --quiet --text --extended-regexp '(Decode|Prefill) batch'; then
+    if journal | grep --quiet --text --extended-regexp '(Decode|Prefill) batch'; then
         echo "$unit: no healthy answer (status $status, curl $ended), but it ran batches meanwhile: busy"
         rm -f "$state/misses"
         exit 0
