@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts.bed import Host, Operator, Pool, Unable
+from tests.hosts.bed import Host, Hypervisor, Operator, Pool, Unable
 
 MISSING = "no real systemd hosts here"
 
@@ -60,6 +60,14 @@ def hosts(pool: Pool) -> Iterator[Callable[[int], list[Host]]]:
 def host(hosts: Callable[[int], list[Host]]) -> Host:
     """One pristine host, up, with two simulated GPUs."""
     return hosts(1)[0]
+
+
+@pytest.fixture
+def hypervisor(pool: Pool) -> Iterator[Hypervisor]:
+    """A host that runs another one, ``hypervisor.container``, as a Proxmox machine runs an LXC container."""
+    taken = pool.take_hypervisor()
+    yield taken
+    pool.give_back(taken)
 
 
 @pytest.fixture

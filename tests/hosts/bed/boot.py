@@ -17,12 +17,6 @@ from tests.hosts.bed.network import Network
 BOOT_LIMIT = 60.0
 """Seconds until a host must be up; about one is usual, many more when 32 boot at once on two cores."""
 
-ENTER = """
-for entry in $GROUPS_TO_ENTER; do echo $$ > "$entry"; done
-mount -t overlay overlay -o "$OVERLAY" "$ROOT"
-exec "$@"
-"""
-
 
 class BootError(Exception):
     """The host did not come up; the text ends with its console's last lines."""
@@ -53,35 +47,37 @@ class Machine:
         """Begins to boot; ``wait`` waits for it, so that several may boot side by side."""
         self.leader = 0
         self._notify = self._listen()
-        overlay = f"lowerdir={self.image},upperdir={self.folder / 'upper'},workdir={self.folder / 'work'},"
-        overlay += "redirect_dir=off,index=off,metacopy=off"
-        environment = {
-            "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin",
-            "GROUPS_TO_ENTER": " ".join(str(entry) for entry in cgroups.make(self.group)),
-            "OVERLAY": overlay,
-            "ROOT": str(self.folder / "root"),
-            "NOTIFY_SOCKET": str(self.folder / "notify"),
-            "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE": "1",
-        }
-        nspawn = [
+        with self.console.open("ab") as console:
+            self._process = subprocess.Popen(
+                self.command(), env={"PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"},
+                stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True,
+            )
+
+    def command(self) -> list[str]:
+        """What boots the host. The death signal takes it along when the test process is killed outright."""
+        enter = " && ".join(f"echo $$ > {entry}" for entry in cgroups.make(self.group))
+        begin = ["/bin/sh", "-euc", f'{enter}; exec "$@"', "boot"]
+        return [*begin, "setpriv", "--pdeathsig", "KILL", "unshare", "--mount", *self.nspawn(self.image, self.folder)]
+
+    def nspawn(self, image: Path, folder: Path) -> list[str]:
+        """Mounts the host's disk and boots it; both paths as seen from where this runs."""
+        overlay = f"lowerdir={image},upperdir={folder / 'upper'},workdir={folder / 'work'}"
+        mount = f'mount -t overlay overlay -o {overlay},redirect_dir=off,index=off,metacopy=off {folder / "root"}'
+        environment = [f"NOTIFY_SOCKET={folder / 'notify'}", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"]
+        return [
+            "/bin/sh", "-euc", f'{mount}; exec "$@"', "boot", "env", *environment,
             "systemd-nspawn", "--quiet", "--settings=no", "--boot", "--register=no", "--keep-unit",
             "--notify-ready=yes", "--console=pipe", "--link-journal=no", "--resolv-conf=off", "--timezone=off",
-            f"--directory={self.folder / 'root'}", f"--machine={self.name}", f"--hostname={self.name}",
+            f"--directory={folder / 'root'}", f"--machine={self.name}", f"--hostname={self.name}",
             f"--network-namespace-path={self.network.path}", *self.options,
         ]
-        with self.console.open("ab") as console:
-            # The death signal takes the host along when the test process is killed outright.
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "/bin/sh", "-euc", ENTER, "boot", *nspawn],
-                env=environment, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True,
-            )
 
     def wait(self) -> None:
         """Returns once systemd says that the boot is complete. Raises ``BootError``."""
         assert self._process is not None and self._notify is not None
         deadline = time.monotonic() + BOOT_LIMIT
         ready = False
-        while not (ready and self.leader):
+        while not ready:
             if not select.select([self._notify], [], [], 0.2)[0]:
                 if self._process.poll() is not None:
                     raise BootError(f"{self.name} ended while booting:\n{self._last_words()}")
@@ -89,9 +85,19 @@ class Machine:
                     raise BootError(f"{self.name} is not up after {BOOT_LIMIT:.0f} s:\n{self._last_words()}")
                 continue
             for line in self._notify.recv(4096).decode().splitlines():
-                if line.startswith("X_NSPAWN_LEADER_PID="):
-                    self.leader = int(line.partition("=")[2])
                 ready = ready or line == "READY=1"
+        self.leader = self._find_init()
+
+    def _find_init(self) -> int:
+        """The process that is number 1 in its own PID namespace: of several, nested ones, the outermost."""
+        deepest, init = 0, 0
+        for pid in cgroups.members(self.group):
+            numbers = _namespace_pids(pid)
+            if numbers[-1:] == [1] and (not init or len(numbers) < deepest):
+                deepest, init = len(numbers), pid
+        if not init:
+            raise BootError(f"{self.name}: no init among its processes")
+        return init
 
     def await_end(self, seconds: float = 30.0) -> None:
         """Waits until the host has shut down by itself (with --keep-unit nspawn ends at a reboot as well)."""
@@ -142,3 +148,12 @@ class Machine:
 
     def _last_words(self) -> str:
         return "\n".join(self.console.read_text(errors="replace").splitlines()[-25:])
+
+
+def _namespace_pids(pid: int) -> list[int]:
+    """A process's numbers, from the outermost PID namespace to its own."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return []
+    return next([int(word) for word in line.split()[1:]] for line in lines if line.startswith("NSpid:"))

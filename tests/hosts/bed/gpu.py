@@ -37,9 +37,10 @@ class Gpus:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self.seed = host.name
 
     def configure(self, count: int, name: str = NAME, total_mib: int = TOTAL_MIB) -> None:
-        self._host.write("/etc/gpu.json", json.dumps(inventory(count, name, total_mib, self._host.name)))
+        self._host.write("/etc/gpu.json", json.dumps(inventory(count, name, total_mib, self.seed)))
         self._host.run(["/usr/local/lib/bed/nodes"])
 
     def uuids(self) -> list[str]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import subprocess
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,16 +12,14 @@ from pathlib import Path
 
 from tests.hosts.bed import cgroups
 from tests.hosts.bed.boot import Machine
-from tests.hosts.bed.gpu import Gpus, inventory
+from tests.hosts.bed.furnish import FILES, STANDIN, furnish, interpreters
+from tests.hosts.bed.gpu import Gpus
 from tests.hosts.bed.keys import Keys
 from tests.hosts.bed.network import Network
 from tests.hosts.bed.reset import Baseline
-from tests.hosts.bed.sglang import CONFIG, MODEL, RELEASE, VENV, Sglang, flag_table
+from tests.hosts.bed.sglang import Sglang
 from tests.hosts.bed.slot import Slot
-from tests.standin.install import install
 
-FILES = Path(__file__).with_name("files")
-STANDIN = Path(__file__).resolve().parents[2] / "standin"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = ("env", "-i", f"PATH={PATH}", "LANG=C.UTF-8", "HOME=/root", "USER=root", "LOGNAME=root",
                "SHELL=/bin/bash")
@@ -53,15 +49,21 @@ class Host:
         self.keys = keys
         self.group = f"{slot.name}/h{number}"
         self.special = bool(options)
-        self._image = image
+        self.image = image
+        self.folder = slot.folder / f"h{number}"
         self._baseline: Baseline | None = None
-        self._folder = slot.folder / f"h{number}"
-        binds = [f"--bind-ro={FILES}:/usr/local/lib/bed", f"--bind-ro={STANDIN}:/usr/local/lib/standin"]
+        self.root_group = ""
+        """Path of the control group that is the host's own root."""
         self._inner_group = ""
         self.gpu = Gpus(self)
         self.sglang = Sglang(self)
-        self.machine = Machine(self.name, self._folder, image, self.network, self.group, [*binds, *options])
-        self._furnish()
+        self.machine = self._make_machine(list(options))
+        furnish(self)
+
+    def _make_machine(self, options: list[str]) -> Machine:
+        pythons = [f"--bind-ro={place}" for place in interpreters()]
+        binds = [f"--bind-ro={FILES}:/usr/local/lib/bed", f"--bind-ro={STANDIN}:/usr/local/lib/standin", *pythons]
+        return Machine(self.name, self.folder, self.image, self.network, self.group, [*binds, *options])
 
     # -- running things -------------------------------------------------------------------------------------------
 
@@ -74,7 +76,7 @@ class Host:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def popen(self, command: str | Sequence[str]) -> subprocess.Popen[str]:
-        """Like ``run``, without waiting; pipes for all three streams."""
+        """Like ``run``, without waiting; pipes for all three streams. Killing it kills the program on the host."""
         return subprocess.Popen(self._enter(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, errors="replace")
 
@@ -92,7 +94,8 @@ class Host:
         entries = [str(hierarchy / self._inner_group / "cgroup.procs") for hierarchy in cgroups.hierarchies()]
         join = " ".join(f"echo $$ > {shlex.quote(entry)};" for entry in entries)
         return ["/bin/sh", "-c", f'{join} exec "$@"', "run",
-                "nsenter", f"--target={self.machine.leader}", "--all", *ENVIRONMENT, *words]
+                "nsenter", f"--target={self.machine.leader}", "--all", *ENVIRONMENT,
+                "setpriv", "--pdeathsig", "KILL", *words]
 
     # -- files ----------------------------------------------------------------------------------------------------
 
@@ -176,7 +179,7 @@ class Host:
 
     def remember(self) -> None:
         """What the host is now is what ``reset`` brings back."""
-        self._baseline = Baseline(self, self._image, self._folder)
+        self._baseline = Baseline(self, self.image, self.folder)
 
     def reset(self) -> bool:
         """As just after the boot: disk, units, processes, mounts, journal, network. False: it needs a new boot."""
@@ -185,48 +188,21 @@ class Host:
     def wipe(self) -> None:
         """Back to a pristine disk; the host must be off."""
         for part in ("upper", "work"):
-            shutil.rmtree(self._folder / part)
-            (self._folder / part).mkdir()
-        self._furnish()
+            shutil.rmtree(self.folder / part)
+            (self.folder / part).mkdir()
+        furnish(self)
 
     def delete(self) -> None:
         self.machine.kill()
         self.network.delete()
         cgroups.remove(self.group)
-        shutil.rmtree(self._folder)
+        shutil.rmtree(self.folder)
 
     def _find_inner_group(self) -> str:
         """The group that is the host's own root: where its init's ``init.scope`` lies."""
         lines = Path(f"/proc/{self.machine.leader}/cgroup").read_text().splitlines()
         paths = [line.split(":", 2)[2] for line in lines if line.split(":", 2)[1] in ("", "name=systemd")]
-        inside = max(paths, key=len).removesuffix("/init.scope").lstrip("/")
-        group = f"{inside}/bed"
+        self.root_group = max(paths, key=len).removesuffix("/init.scope").lstrip("/")
+        group = f"{self.root_group}/bed"
         cgroups.make(group)
         return group
-
-    def _furnish(self) -> None:
-        """What is this host's own, laid on its disk before it boots."""
-        upper = self._folder / "upper"
-        upper.chmod(0o755)
-        key = self.keys.host_key(self.number)
-        for path, text, mode in (
-            ("etc/machine-id", uuid.uuid4().hex + "\n", 0o444),
-            ("etc/hostname", self.name + "\n", 0o644),
-            ("etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {self.name}\n", 0o644),
-            ("etc/gpu.json", json.dumps(inventory(2, seed=self.name)), 0o644),
-            (f"{MODEL.lstrip('/')}/config.json", json.dumps(CONFIG), 0o644),
-            ("etc/ssh/bed_authorized_keys", self.keys.public, 0o644),
-            ("etc/ssh/ssh_host_ed25519_key", key.private, 0o600),
-            ("etc/ssh/ssh_host_ed25519_key.pub", key.public, 0o644),
-        ):
-            file = upper / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-            file.chmod(mode)
-        with (upper / MODEL.lstrip("/") / "model.safetensors").open("wb") as weights:
-            weights.truncate(8 << 30)
-        python = next(self._image.glob("usr/lib/python3.[0-9]*")).name.removeprefix("python")
-        install(VENV, RELEASE, python, upper, flag_table(RELEASE))
-        for link, target in (("usr/bin/nvidia-smi", "nvidia-smi"), ("usr/local/bin/gpu-hold", "gpu-hold")):
-            (upper / link).parent.mkdir(parents=True, exist_ok=True)
-            (upper / link).symlink_to(f"/usr/local/lib/bed/{target}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.hosts.bed import machine, slot
+from tests.hosts.bed.container import Container, Hypervisor
 from tests.hosts.bed.host import Host
 from tests.hosts.bed.image import image
 from tests.hosts.bed.keys import Keys
@@ -21,6 +22,7 @@ class Pool:
         self.keys = Keys(self._slot.folder / "ssh")
         self._hosts: list[Host] = []
         self._free: list[Host] = []
+        self._last = 0
 
     @property
     def folder(self) -> Path:
@@ -29,16 +31,23 @@ class Pool:
 
     def take(self, count: int = 1, options: Sequence[str] = ()) -> list[Host]:
         """``count`` hosts, up and as new. ``options`` are nspawn's, for a special host that is not used again."""
-        hosts: list[Host] = []
-        if not options:
-            hosts = [self._free.pop() for _ in range(min(count, len(self._free)))]
-        new = [self._make(options) for _ in range(count - len(hosts))]
+        hosts = [] if options else [self._free.pop() for _ in range(min(count, len(self._free)))]
+        new = [Host(self._slot, self._number(), self._image, self.keys, options) for _ in range(count - len(hosts))]
         for host in new:
-            host.start_boot()
+            self._begin(host)
         for host in new:
             host.finish_boot()
             host.remember()
         return hosts + new
+
+    def take_hypervisor(self) -> Hypervisor:
+        """A host that runs a container, both up; not used again after ``give_back``."""
+        container = Container(self._slot, self._number(), self._image, self.keys)
+        self.keys.add(container.name, container.address, container.number)
+        host = Hypervisor(self._slot, self._number(), container)
+        self._begin(host)
+        host.finish_boot()
+        return host
 
     def give_back(self, host: Host) -> None:
         """Makes the host as new for the next test; one that cannot be is replaced from its disk up."""
@@ -58,10 +67,12 @@ class Pool:
             host.machine.kill()
         self._slot.close()
 
-    def _make(self, options: Sequence[str]) -> Host:
-        taken = {host.number for host in self._hosts}
-        number = next(number for number in range(1, 250) if number not in taken)
-        host = Host(self._slot, number, self._image, self.keys, options)
-        self.keys.add(host.name, host.address, number)
+    def _number(self) -> int:
+        """A number that no host of this run has, or had: a name is never used for two machines."""
+        self._last += 1
+        return self._last
+
+    def _begin(self, host: Host) -> None:
+        self.keys.add(host.name, host.address, host.number)
         self._hosts.append(host)
-        return host
+        host.start_boot()

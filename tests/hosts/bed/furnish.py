@@ -1,0 +1,62 @@
+"""What is a host's own, laid on its disk before it boots: names, keys, GPUs, a pretended SGLang and its model."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.hosts.bed.gpu import inventory
+from tests.hosts.bed.sglang import CONFIG, MODEL, RELEASE, VENV, flag_table
+from tests.standin.install import install
+
+if TYPE_CHECKING:
+    from tests.hosts.bed.host import Host
+
+FILES = Path(__file__).with_name("files")
+STANDIN = Path(__file__).resolve().parents[2] / "standin"
+PROGRAMS = {"usr/bin/nvidia-smi": "nvidia-smi", "usr/local/bin/gpu-hold": "gpu-hold"}
+
+
+def furnish(host: Host) -> None:
+    """Lays everything into the upper folder of a host that is off."""
+    upper = host.folder / "upper"
+    upper.chmod(0o755)
+    key = host.keys.host_key(host.number)
+    for path, text, mode in (
+        ("etc/machine-id", uuid.uuid4().hex + "\n", 0o444),
+        ("etc/hostname", host.name + "\n", 0o644),
+        ("etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {host.name}\n", 0o644),
+        ("etc/gpu.json", json.dumps(inventory(2, seed=host.gpu.seed)), 0o644),
+        ("etc/ssh/bed_authorized_keys", host.keys.public, 0o644),
+        ("etc/ssh/ssh_host_ed25519_key", key.private, 0o600),
+        ("etc/ssh/ssh_host_ed25519_key.pub", key.public, 0o644),
+        (f"{MODEL.lstrip('/')}/config.json", json.dumps(CONFIG), 0o644),
+    ):
+        file = upper / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+    with (upper / MODEL.lstrip("/") / "model.safetensors").open("wb") as weights:
+        weights.truncate(8 << 30)
+    python = next(host.image.glob("usr/lib/python3.[0-9]*")).name.removeprefix("python")
+    install(VENV, RELEASE, python, upper, flag_table(RELEASE))
+    for link, target in PROGRAMS.items():
+        (upper / link).parent.mkdir(parents=True, exist_ok=True)
+        (upper / link).symlink_to(f"/usr/local/lib/bed/{target}")
+
+
+@functools.cache
+def interpreters() -> dict[Path, str]:
+    """Other Pythons of this machine's pyenv, prefix -> version: the oldest that the agent runs on, and the newest."""
+    versions = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    found = {}
+    for folder in versions.glob("3.*"):
+        if re.fullmatch(r"3\.\d+\.\d+", folder.name) and (folder / "bin" / "python3").exists():
+            found[tuple(int(part) for part in folder.name.split("."))] = folder
+    wanted = [version for version in sorted(found) if version[:2] == (3, 9)][-1:] + sorted(found)[-1:]
+    return {found[version]: f"{version[0]}.{version[1]}" for version in dict.fromkeys(wanted)}
