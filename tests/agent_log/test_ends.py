@@ -491,3 +491,86 @@ def test_the_driver_warning_counts_only_where_it_explains() -> None:
 def test_no_ready_line_in_a_log_of_another_kind() -> None:
     assert explain([]).outcome == "starting"
     assert explain(["", "hello", "The server is not fired up"]).cause is None
+
+
+@pytest.mark.parametrize("last", [
+    [TIMEOUT, "terminate called after throwing an instance of 'c10::DistBackendError'",
+     "  what():  [PG ID 2 PG GUID 3 Rank 3] Process group watchdog thread terminated with exception: [Rank 3] "
+     "Watchdog caught "
+     "collective operation timeout: WorkNCCL(SeqNum=11, OpType=ALLREDUCE)"],
+    [TIMEOUT.replace("[Rank 3] W", "[PG ID 2 PG GUID 3 Rank 3] W")],
+])
+def test_a_collective_that_times_out_without_an_exception(last: list[str]) -> None:
+    log = StartLog("0.5.9", 4).to("captured").wait(600).raw(*last)
+    log.say("Rank 3 scheduler is dead. Please check if there are relevant "
+            "logs.").say("Exit code: -6").main_dies("EOFError").exited()
+    failed(explain(log.lines), "nccl-error", "Watchdog caught collective operation timeout", "NCCL_DEBUG=INFO")
+
+
+def test_a_library_that_ends_the_process_by_itself() -> None:
+    log = StartLog("0.5.4").to("captured").raw(
+        "CUDA error (/src/flash_fwd_launch_template.h:191): no kernel image is available for execution on the device")
+    log.say("Rank 0 scheduler is dead. Please check if there are relevant "
+            "logs.").say("Exit code: 1").main_dies("EOFError").exited()
+    failed(explain(log.lines), "arch-kernel-missing", "no kernel image is available", "sgl-kernel")
+
+
+def test_a_host_pool_that_cannot_be_pinned_without_its_own_line() -> None:
+    log = StartLog("0.5.4").to("capacity").rank_dies([
+        '  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/mem_cache/memory_pool_host.py", line 240, in '
+        'init_kv_buffer',
+        "    return torch.empty(", "RuntimeError: CUDA error: invalid argument"]).gone()
+    failed(explain(log.lines), "pinned-memory-failure", "CUDA error: invalid argument", "LimitMEMLOCK=infinity")
+
+
+@pytest.mark.parametrize(("bars", "stalled"), [
+    ([(0, 0), (16, 40), (17, 1390), (18, 1393)], True),
+    ([(0, 0), (1, 3), (2, 5), (3, 610)], True),
+    ([(0, 0), (1, 360), (2, 700), (3, 1065), (4, 1420)], False),
+    ([(0, 0), (13, 26), (26, 52), (39, 80)], False),
+    ([(0, 0), (1, 1200)], True),
+    ([(0, 0), (1, 100)], False),
+])
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_shard_that_takes_many_minutes(bars: list[tuple[int, int]], stalled: bool, ready: bool) -> None:
+    log = StartLog("0.5.4").to("distributed").say("Load weight begin. avail mem=78.00 GB")
+    for done, elapsed in bars:
+        log.raw(f"\rLoading safetensors checkpoint shards: {done * 100 // 64:3}% Completed | {done}/64 "
+                f"[{elapsed // 60:02}:{elapsed % 60:02}<05:00,  1.20it/s]")
+    if ready:
+        for stage in ("loaded", "pooled", "capturing", "captured", "capacity", "listening", "ready"):
+            getattr(log, f"_{stage}")()
+    found = explain(log.lines)
+    assert found.outcome == ("ready" if ready else "starting")
+    assert found.findings == (("weights-stalled",) if stalled else ())
+    if stalled and not ready:
+        assert "/64 [" in found.evidence and "disk" in found.remedy
+
+
+@pytest.mark.parametrize(("line", "code"), [
+    ("KV pool holds 20000 tokens, fewer than --context-length 32768. One full-length request cannot "
+     "fit", "kv-pool-below-context"),
+    ("max_running_requests is capped to 20 by the mamba state cache "
+     "(max_mamba_cache_size=60)", "max-running-requests-capped"),
+    ("HiCache kv host pool (1000 tokens) is smaller than the device pool (2000 tokens);L2 cache effectiveness is "
+     "reduced.",
+     "hicache-host-pool-small"),
+    ("HiCache host KV pool (1000 tokens) is smaller than the device pool (2000 tokens);L2", "hicache-host-pool-small"),
+    ("Using FP8 KV cache but no scaling factors provided. Defaulting to scaling factors of "
+     "1.0.", "fp8-kv-no-scales-line"),
+    ("max_total_num_tokens=20000, chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=2048, "
+     "context_len=32768, available_gpu_mem=12.00 GB", "kv-pool-below-context"),
+])
+def test_findings(line: str, code: str) -> None:
+    log = StartLog("0.5.18", 2).to("captured").all_ranks(line)
+    assert explain(log.lines).findings == (code,)
+
+
+@pytest.mark.parametrize("release", ["0.4.3", "0.5.23"])
+@pytest.mark.parametrize(("key", "found"), [("sk-1", True), ("", False), (None, False)])
+def test_a_key_in_the_arguments(release: str, key: str | None, found: bool) -> None:
+    reader = LogReader()
+    for line in StartLog(release, api_key=key).to("arguments").lines:
+        reader.feed(line)
+    assert reader.explanation().findings == (("api-key-in-log",) if found else ())
+    assert reader.secrets == (("sk-1",) if found else ())

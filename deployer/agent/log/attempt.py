@@ -14,10 +14,12 @@ from deployer.agent.log.lines import Line
 from deployer.agent.log.signs import HINT, RAISED, SAID, Seen, Sign
 
 EXCEPTION = re.compile(
-    r"^(?:- |\s*what\(\):\s+|Last error:\s*)?(?:[A-Za-z_]\w*\.)*(?=[A-Z])\w*"
+    r"^\s*what\(\):\s|^(?:- |Last error:\s*)?(?:[A-Za-z_]\w*\.)*(?=[A-Z])\w*"
     r"(?:Error|Exception|Exit|Interrupt|Timeout|Expired|OutOfResources|OfflineModeIsEnabled|Again|Failure|NotFound)"
     r"(?::(?: |$)|$)"
 )
+# What a library writes by itself before it ends the process, without an exception.
+_UTTERED = re.compile(r"^(?:CUDA [Ee]rror|Failed: Cuda error|NCCL error|FATAL)\b")
 _WHAT = re.compile(r"^\s*what\(\):\s")
 _DIES = re.compile(
     r"^\w+ hit an exception|^Received sigquit from a child process|^SIGQUIT received\. signum=|^Received SIGQUIT "
@@ -151,9 +153,14 @@ class Attempt:
         if " mem" in body or "size: " in body or "dtype" in body or "_tokens=" in body:
             known.read_capacity(body, line.rank)
         self.findings.feed(body, line.text)
+        before = known.timeline.current
         moved = known.timeline.feed(body.rstrip(), line.rank, line.stamp)
         if moved:
             self._note_progress(body, line)
+            if known.timeline.current != before:
+                known.bar = None
+        elif "pool_host" in body and body.startswith("  File "):
+            known.pinning = True
         if "Entering DeepGEMM JIT Pre-Comp" in body:
             known.compiling, known.compiling_line = True, line.text
         return moved
@@ -190,7 +197,8 @@ class Attempt:
                     continue
                 if sign.kind == RAISED and match.start() > 0:
                     if raised is None:
-                        raised = bool(EXCEPTION.match(body)) or " hit an exception: " in body
+                        raised = bool(EXCEPTION.match(body)) or " hit an exception: " in body or bool(
+                            _UTTERED.match(body))
                     if not raised:
                         continue
                 self._saw(Seen(code, sign.strength, index, line.text, sign.kind, known.armed, match))

@@ -68,7 +68,8 @@ class LogReader:
             self._line(line)
         start = self._start
         if "server_args=" in raw:
-            self._secrets.update(value for name, value in start.known.args.items() if is_secret_name(name) and value)
+            names = [name for name in start.known.args if is_secret_name(name)]
+            self._secrets.update(value for value in map(start.known.arg, names) if value)
         self._well = bool(start.ready_line) and not (start.fatal or start.stop_asked or start.ended)
         phase = self._start.known.timeline.current
         if phase != self._phase:
