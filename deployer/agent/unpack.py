@@ -16,6 +16,7 @@ import shutil
 import stat
 import sys
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO, Dict, List
 
 KEPT = 3
@@ -65,15 +66,22 @@ def unpack(files: Dict[str, str], base: str, name: str) -> str:
     own_folder(base)
     _sweep(base)
     target = os.path.join(base, name)
+    if _complete(target, files):                     # another session was quicker, or the host's Python has moved
+        _say_python(target)
+        return target
     fresh = os.path.join(base, ".new-{}-{}".format(name, os.getpid()))
     os.mkdir(fresh, 0o700)
     try:
-        with _locked(fresh):
+        with _locked(fresh, fcntl.LOCK_SH):
             _write(fresh, dict(files, python=sys.executable + "\n"), target)
-            if os.path.lexists(target):
-                os.rename(target, os.path.join(base, ".old-{}-{}".format(name, os.getpid())))
-            os.rename(fresh, target)
-            _sync_folder(base)
+            with _locked(base, fcntl.LOCK_EX):
+                if _complete(target, files):
+                    shutil.rmtree(fresh, ignore_errors=True)
+                    return target
+                if os.path.lexists(target):
+                    os.rename(target, os.path.join(base, ".old-{}-{}".format(name, os.getpid())))
+                os.rename(fresh, target)
+                _sync(base)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
@@ -81,8 +89,31 @@ def unpack(files: Dict[str, str], base: str, name: str) -> str:
     return target
 
 
+def _complete(target: str, files: Dict[str, str]) -> bool:
+    """Whether ``target`` is this agent, byte for byte; then it may be running, and stays where it is."""
+    try:
+        own = os.lstat(target).st_uid == os.geteuid()
+        for path, text in files.items():
+            with open(os.path.join(target, path), "rb") as file:
+                if file.read() != text.encode("utf-8"):
+                    return False
+    except OSError:
+        return False
+    return own
+
+
+def _say_python(target: str) -> None:
+    fresh = os.path.join(target, ".python-{}".format(os.getpid()))
+    with open(fresh, "w") as file:
+        file.write(sys.executable + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(fresh, os.path.join(target, "python"))
+
+
 def _write(folder: str, files: Dict[str, str], target: str) -> None:
     folders = {folder}
+    written: List[str] = []
     for path, text in sorted(files.items()):
         parts = path.split("/")
         if not all(parts) or ".." in parts or path.startswith("/"):
@@ -97,8 +128,7 @@ def _write(folder: str, files: Dict[str, str], target: str) -> None:
         descriptor = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
+        written.append(full)
         if path.endswith(".py"):
             compiled = py_compile.compile(
                 full, dfile=os.path.join(target, path), doraise=True,
@@ -106,9 +136,11 @@ def _write(folder: str, files: Dict[str, str], target: str) -> None:
             )
             if compiled:
                 folders.add(os.path.dirname(compiled))
-                _sync_file(compiled)
-    for place in sorted(folders, reverse=True):
-        _sync_folder(place)
+                written.append(compiled)
+    # Together: one after the other each waits for a commit of its own.
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(_sync, written))
+        list(pool.map(_sync, sorted(folders)))
 
 
 def _prune(base: str, name: str) -> None:
@@ -146,28 +178,21 @@ def _remove(path: str) -> None:
 
 
 class _locked:
-    """Marks a folder as being written, for other unpackers' sweep."""
+    """Holds a folder: shared while it is written, so that others do not sweep it; alone to put one into place."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, kind: int) -> None:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        self._kind = kind
 
     def __enter__(self) -> None:
-        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        fcntl.flock(self._descriptor, self._kind)
 
     def __exit__(self, *unused: object) -> None:
         os.close(self._descriptor)
 
 
-def _sync_file(path: str) -> None:
+def _sync(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync_folder(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from deployer.errors import ConnectError
@@ -31,6 +32,7 @@ class _Login:
         self._passwords = passwords and not destination.batch
         self._notes: list[str] = []
         self._tried: list[str] = []
+        self._offers = 0
         self._allowed: tuple[str, ...] = ()
         self._done = False
         self._auth = Userauth(transport, destination.user, SECONDS)
@@ -86,40 +88,50 @@ class _Login:
         return False
 
     def _offer(self, identity: Identity) -> bool:
+        """Offers one key; whether that was a partial success. RSA keys are offered under both SHA-2 algorithms: what
+        servers say they verify is not always what they accept."""
         try:
-            if identity.probe and identity.blob:
-                algorithm = self._algorithm(identity.blob)
-                if algorithm is None:
+            shown, sign = identity.blob, None
+            if not (identity.probe and shown):
+                unlocked = self._unlocked(identity)
+                if unlocked is None:
                     return False
-                self._tried.append(identity.label)
-                answer = self._auth.probe(algorithm, identity.blob)
-                if answer.kind != OK_OR_QUERY:
-                    return self._take(answer)
-            unlocked = identity.unlock()
-            if unlocked is None:
-                self._notes.append(f"nobody gave the passphrase of {identity.label}")
-                return False
-            blob, sign = unlocked
-            algorithm = self._algorithm(blob)
-            if algorithm is None:
-                return False
-            if identity.label not in self._tried:
-                self._tried.append(identity.label)
-            return self._take(self._auth.publickey(algorithm, blob, sign))
+                shown, sign = unlocked
+            for algorithm in self._algorithms(shown):
+                self._tried = list(dict.fromkeys([*self._tried, identity.label]))
+                self._offers += 1
+                if sign is None:
+                    answer = self._auth.probe(algorithm, shown)
+                    if answer.kind != OK_OR_QUERY:
+                        self._take(answer)
+                        continue
+                    unlocked = self._unlocked(identity)
+                    if unlocked is None:
+                        return False
+                    _, sign = unlocked
+                partial = self._take(self._auth.publickey(algorithm, shown, sign))
+                if partial or self._done:
+                    return partial
         except (KeyFailed, AgentFailed) as error:
             self._notes.append(str(error))
-            return False
+        return False
 
-    def _algorithm(self, blob: bytes) -> str | None:
-        """The signature algorithm that both sides take for this key."""
+    def _unlocked(self, identity: Identity) -> tuple[bytes, Callable[[bytes, str], bytes]] | None:
+        unlocked = identity.unlock()
+        if unlocked is None:
+            self._notes.append(f"nobody gave the passphrase of {identity.label}")
+        return unlocked
+
+    def _algorithms(self, blob: bytes) -> list[str]:
+        """The signature algorithms that both sides take for this key."""
         kind = kind_of(blob)
         ours = algorithms.choose(self._destination.pubkey_algorithms, algorithms.signatures(kind))
-        theirs = self._auth.rsa_algorithms()
-        if "rsa" in kind and theirs:
+        theirs = self._auth.rsa_algorithms() if "rsa" in kind else ()
+        if theirs:
             ours = [name for name in ours if name.partition("-cert-v01@")[0] in theirs or name in theirs]
         if not ours:
-            self._notes.append(f"a key of the kind {kind} is offered under no algorithm that both sides take")
-        return ours[0] if ours else None
+            self._notes.append(f"for a key of the kind {kind} there is no algorithm that both sides take")
+        return ours
 
     # -- passwords
 
@@ -189,10 +201,10 @@ class _Login:
 
     def _cut(self) -> ConnectError:
         target = self._destination
-        if len(self._tried) >= 3:
+        if self._offers >= 3:
             return ConnectError(
                 target.name,
-                f"{target.host} ended the connection after {len(self._tried)} keys (stage: authentication): "
+                f"{target.host} ended the connection after {self._offers} offers of keys (stage: authentication): "
                 f"too many for it, most likely",
                 hint="name the right key: IdentityFile and `IdentitiesOnly yes` in ~/.ssh/config")
         banner = re.sub(r"\s+", " ", self._auth.banner).strip()[:200]

@@ -145,7 +145,9 @@ class _Dialogue:
                 try:
                     self._hello = decode_hello(raw)
                 except DecodeError as error:
-                    raise AgentError(self._login.host, f"the agent's first line is no hello: {error}") from None
+                    raise AgentError(
+                        self._login.host, f"the agent's first line is no hello: {error}",
+                        hint=f"try `ssh {self._login.target} python3 -V`") from None
             else:
                 self._heard.noise = [*self._heard.noise[-40:], line]
 

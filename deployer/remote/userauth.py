@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import struct
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ class Userauth:
         self._timeout = timeout
         self._inbox: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self._authenticated = False
+        self._begun = threading.Event()
         self.banner = ""
         transport.auth_handler = self
         self._message = ssh.load().Message
@@ -63,10 +65,11 @@ class Userauth:
         return self._authenticated
 
     def abort(self) -> None:
+        self._begun.set()
         self._inbox.put(Answer(GONE))
 
     def _accepted(self, message: Any) -> None:
-        self._inbox.put(Answer(SERVICE_ACCEPT))
+        self._begun.set()
 
     def _success(self, message: Any) -> None:
         self._authenticated = True
@@ -126,7 +129,10 @@ class Userauth:
         return self._wait()
 
     def rsa_algorithms(self) -> tuple[str, ...]:
-        """What the server says it verifies (RFC 8308); empty where it did not say."""
+        """What the server says it verifies (RFC 8308); empty where it did not say. It says so before it accepts the
+        request for this service, so that is waited for."""
+        if not self._begun.wait(self._timeout):
+            raise NoAnswer
         said: bytes = self._transport.server_extensions.get("server-sig-algs", b"")
         return tuple(said.decode("ascii", "replace").split(",")) if said else ()
 
@@ -154,5 +160,4 @@ class Userauth:
                 if time.monotonic() >= until:
                     raise NoAnswer from None
                 continue
-            if answer.kind != SERVICE_ACCEPT:
-                return answer
+            return answer

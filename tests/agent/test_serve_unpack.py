@@ -126,6 +126,39 @@ def test_an_unfinished_one_is_replaced(base: Path) -> None:
     assert os.listdir(base) == ["a" * 32]
 
 
+def test_a_complete_one_stays_where_it_is(base: Path) -> None:
+    """It may be running; only the Python to start it with is noted anew."""
+    files = {"b.py": "x = 1\n"}
+    unpack.unpack(files, str(base), "a" * 32)
+    folder = base / ("a" * 32)
+    before = folder.stat().st_ino
+    (folder / "python").write_text("/gone/python3\n")
+    unpack.unpack(files, str(base), "a" * 32)
+    assert folder.stat().st_ino == before
+    assert (folder / "python").read_text() == sys.executable + "\n"
+    assert sorted(os.listdir(folder)) == ["__pycache__", "b.py", "python"]
+
+
+def test_several_unpackings_at_once_leave_one(base: Path) -> None:
+    made = bundle()
+    code = "import sys;i=sys.stdin.buffer;exec(i.read(int(i.readline())))"
+    command = [sys.executable, "-IS", "-X", "utf8", "-c", code, "mark", made.hash, str(base)]
+    running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)]
+    for process in running:
+        assert process.stdin
+        process.stdin.write(made.unpacker + made.payload)
+        process.stdin.flush()
+    ping = b'{"op":"ping","v":1}\n'
+    for process in running:
+        assert process.stdout and process.stdin
+        assert process.stdout.readline() == b"mark run\n"
+        assert decode_hello(process.stdout.readline()).hash == made.hash
+    for process in running:
+        out, _ = process.communicate(ping, 10)
+        assert b'"reply"' in out
+    assert os.listdir(base) == [made.hash]
+
+
 def test_the_last_three_stay_and_what_is_running_stays(base: Path) -> None:
     names = [digit * 32 for digit in "12345"]
     held = None
