@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 from tests.hosts.bed import Host, Operator
@@ -72,3 +75,22 @@ def argv(host: Host) -> list[str]:
     pid = host.state(SERVICE).get("MainPID", "0")
     raw = host.run(f"tr '\\0' '\\n' </proc/{pid}/cmdline", check=False).out
     return raw.splitlines() if pid != "0" else []
+
+
+class Client:
+    """A push that goes on while the test breaks something; its agent stops at points (tests/hosts/faults)."""
+
+    def __init__(self, operator: Operator, host: Host, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.hosts.faults.operate", "-C", str(operator.workspace), "push", host.name, "-u",
+             UNIT, *words],
+            cwd=ROOT, env=operator.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace")
+
+    def end(self, timeout: float = 120.0) -> tuple[int, str]:
+        """Its exit code and all that it said."""
+        out, _ = self.process.communicate(timeout=timeout)
+        return self.process.returncode, out
+
+
+ROOT = Path(__file__).parents[2]

@@ -50,6 +50,7 @@ class Context:
     started_at: Optional[float] = None
     step_now: str = ""
     mark: Optional[StartMark] = None
+    unfinished: bool = False
     figures: Dict[str, Any] = dataclasses.field(default_factory=dict)
     story: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
 

@@ -33,5 +33,17 @@ def push(context: Context) -> Dict[str, Any]:
         return roll_back(context, failure)
     except Exception as fault:
         return roll_back(context, StepFailed("{}: {}".format(type(fault).__name__, fault), code="agent-fault"))
-    steps.keep(context)
+    return keep(context)
+
+
+def keep(context: Context) -> Dict[str, Any]:
+    """The new server is good and serves; when that cannot be written down, the next contact writes it down."""
+    try:
+        steps.keep(context)
+    except (OSError, ValueError) as error:
+        context.unfinished = True
+        context.emit("finding", {
+            "code": "keep-unfinished", "level": "warning",
+            "message": "the release serves, but that could not be written down: {}".format(error),
+            "hint": "make room or make /var/lib/deployer writable; the next push or attach finishes it"})
     return report(context, Outcome.DONE)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
 from deployer.agent.transact import install, manager, steps
 from deployer.agent.transact.audit import audit
 from deployer.agent.transact.context import Context, StepFailed
 from deployer.agent.transact.report import report
 from deployer.protocol.outcome import Outcome
+
+T = TypeVar("T")
+PATIENCE = 10.0
+"""Seconds for which a part of the way back is tried again."""
 
 
 def roll_back(context: Context, failure: StepFailed) -> Dict[str, Any]:
@@ -33,7 +38,7 @@ def _undo(context: Context) -> Optional[StepFailed]:
     for name, act in (("stop", _stop), ("clean", _clean), ("install", _reinstall)):
         try:
             with context.step_back(name):
-                act(context)
+                _insist(functools.partial(act, context))
         except StepFailed as failure:
             # A stop or a clean that failed does not keep the old files from coming back.
             problem = failure if name == "install" else problem
@@ -59,7 +64,7 @@ def _restart(context: Context) -> Tuple[Optional[StepFailed], bool]:
     assert context.previous is not None
     try:
         with context.step_back("start"):
-            mark = steps.start_unit(context.unit)
+            mark = _insist(lambda: steps.start_unit(context.unit))
         with context.step_back("verify"):
             result = steps.run_gates(context, context.previous, mark, abortable=False)
             if not result.passed:
@@ -85,6 +90,18 @@ def _close(context: Context, outcome: Outcome, failure: StepFailed) -> None:
     audit(context.unit, "release {} of {} failed ({}): {}".format(
         release.number, context.unit, failure.message, "the previous release serves again"
         if outcome is Outcome.ROLLED_BACK else "nothing serves"))
+
+
+def _insist(act: Callable[[], T]) -> T:
+    """The way back is tried again for a while: a manager that does not answer now may answer soon."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return act()
+        except StepFailed:
+            if time.monotonic() >= until:
+                raise
+        time.sleep(0.5)
 
 
 def _brief(failure: StepFailed) -> str:

@@ -18,7 +18,7 @@ from deployer.agent.store.releases import Manifest, Store
 from deployer.agent.transact import manager, steps
 from deployer.agent.transact.context import Context, StepFailed
 from deployer.agent.transact.found import ACTIVE, find
-from deployer.agent.transact.push import push
+from deployer.agent.transact.push import keep, push
 from deployer.agent.transact.report import report
 from deployer.agent.transact.rollback import roll_back
 from deployer.protocol.message import RESULT
@@ -38,11 +38,20 @@ def transact(unit: str, number: int, store: Optional[Store] = None) -> int:
         data = {"outcome": Outcome.LOCKED.value, "unit": unit, "release": number, "holder": held.note,
                 "state_now": "nothing was changed on the host", "reason": str(held)}
     except (OSError, ValueError) as error:
-        data = {"outcome": Outcome.REFUSED.value, "unit": unit, "release": number, "reason": str(error),
-                "state_now": "nothing was changed on the host", "code": "store-damaged"}
+        data = _fault(store, unit, number, str(error))
     events.emit(RESULT, data)
     events.close()
     return 0
+
+
+def _fault(store: Store, unit: str, number: int, reason: str) -> Dict[str, Any]:
+    """What the store itself could not do. Whether anything was changed, the record knows."""
+    left = records.read(store.record_path(unit))
+    if left and left.number == number and left.touched and not left.ended:
+        return {"outcome": Outcome.FAILED.value, "unit": unit, "release": number, "reason": reason, "code": "cut-off",
+                "state_now": "cut off in the step {}; the next push or attach puts it right".format(left.step)}
+    return {"outcome": Outcome.REFUSED.value, "unit": unit, "release": number, "reason": reason,
+            "state_now": "nothing was changed on the host", "code": "store-damaged"}
 
 
 def _under_lock(store: Store, manifest: Manifest, lock: HostLock, events: EventFile) -> Dict[str, Any]:
@@ -87,8 +96,7 @@ def recover(store: Store, interrupted: Interrupted, lock: HostLock, events: Even
         data = report(context, Outcome.INTERRUPTED, cut_off)
     elif interrupted.kept:
         context.figures = dict(manifest.figures)
-        steps.keep(context)
-        data = report(context, Outcome.DONE)
+        data = keep(context)
     else:
         data = roll_back(context, cut_off)
     _end(context, data)
@@ -110,6 +118,8 @@ def _recover_another(store: Store, interrupted: Interrupted, lock: HostLock) -> 
 
 def _end(context: Context, data: Dict[str, Any]) -> None:
     outcome = str(data["outcome"])
+    if context.unfinished:
+        return
     if outcome in (Outcome.REFUSED.value, Outcome.INTERRUPTED.value):
         context.store.update(context.release, outcome=outcome, ended=time.time())
         context.store.strip(context.unit, context.release.number)

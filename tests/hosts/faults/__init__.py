@@ -1,0 +1,1 @@
+"""Breaking a push at every step. Faults come from here: the product has no hook for them."""
