@@ -20,6 +20,8 @@ from deployer.protocol.redact import is_secret_name
 
 _OF_ARGPARSE = ("usage: launch_server.py", "usage: sglang serve", "usage: python", "usage: -m sglang")
 _KEPT = 64
+# Of a journal's object: the unit's name stands in each, so systemd's own lines are told by their writer.
+_TELLING_OBJECTS = (*(needle for needle in TELLING if needle != ".service"), '"systemd', '"_PID":"1"', '"_PID": "1"')
 _NO_CAUSE = (None, UNKNOWN, "start-limit-hit", "start-pre-failed")
 
 
@@ -46,7 +48,7 @@ class LogReader:
         self._past: List[Dict[str, Any]] = []
         self._before: Optional[Attempt] = None
         self._restart_due = False
-        self._skipped: Deque[str] = deque(maxlen=12)
+        self._skipped: Deque[str] = deque(maxlen=6)
         self._well = False
         self._secrets: Set[str] = set()
         self._since: Optional[float] = None
@@ -60,7 +62,7 @@ class LogReader:
             self._start.served += 1
             self._skipped.append(raw)
             return
-        if self._well and raw[:1] != "{" and not any(needle in raw for needle in TELLING):
+        if self._well and not self._telling(raw):
             self._skipped.append(raw)
             return
         self._recall()
@@ -80,6 +82,12 @@ class LogReader:
         if not ("atch, #" in raw or "atch. #" in raw or "atch [" in raw or " HTTP/1." in raw):
             return False
         return not ("\r" in raw or "Traceback" in raw or "rror: " in raw or "%|" in raw)
+
+    def _telling(self, raw: str) -> bool:
+        """Whether a line can mean anything to a server that is ready and well."""
+        if raw[:1] != "{":
+            return any(needle in raw for needle in TELLING)
+        return '"MESSAGE":"' not in raw.replace('": "', '":"', 64) or any(needle in raw for needle in _TELLING_OBJECTS)
 
     def _line(self, line: Line) -> None:
         event = systemd.event(line)
