@@ -161,7 +161,8 @@ def _told(preview: Preview) -> dict[str, Any]:
 
 def _words(preview: Preview) -> str:
     count = len(preview.acts)
-    return f"would end {count} holder{'' if count == 1 else 's'}" if count else "nothing to end"
+    what = f"would end {count} process{'' if count == 1 else 'es'}" if count else "nothing to end"
+    return f"{what}; nothing was changed"
 
 
 def _done(host: str, wish: Wish, preview: Preview, here: Cleaned, above: Cleaned | None) -> Report:

@@ -109,7 +109,11 @@ def test_an_orphan_has_only_sglang_above_it():
     assert judge(main, process(9, ppid=8, argv=("/venv/bin/python", "-c", "from multiprocessing.spawn"))).holder_class \
         is HolderClass.ORPHAN
     shell = process(8, argv=("bash", "run.sh"))
-    assert judge(shell, process(9, ppid=8)).holder_class is HolderClass.FOREIGN
+    assert judge(shell, process(9, ppid=8)).holder_class is HolderClass.ORPHAN
+    at_work = process(8, argv=("bash",), tty=34816)
+    assert judge(at_work, process(9, ppid=8)).holder_class is HolderClass.FOREIGN
+    trainer = process(8, argv=("python3", "train.py"))
+    assert judge(trainer, process(9, ppid=8)).holder_class is HolderClass.FOREIGN
     assert judge(process(8, cgroup=SESSION, argv=SERVER), process(9, ppid=8)).holder_class is HolderClass.FOREIGN
     assert judge(process(9, ppid=0)).holder_class is HolderClass.FOREIGN, "entered from outside: somebody may use it"
     assert judge(process(9, argv=("python3", "train.py"))).holder_class is HolderClass.FOREIGN

@@ -17,17 +17,31 @@ from deployer.protocol.holder import Holder
 
 
 def held_memory(
-    now: Survey, waited: Waited, stuck: Sequence[Tuple[Holder, str]], wish: Wish, late: bool,
+    now: Survey, waited: Waited, stuck: Sequence[Tuple[Holder, str]], again: Sequence[Holder], wish: Wish, late: bool,
 ) -> Tuple[HeldMemory, ...]:
-    """One entry for each GPU that should be free and is not, and for each process that could not be ended."""
+    """One entry for each GPU that should be free and is not, and for each process that could not be ended.
+
+    ``again``: those that came after as many rounds as were made.
+    """
     gpus: Dict[str, Gpu] = {gpu.uuid: gpu for gpu in now.reading.gpus}
     found = [_stuck(holder, why, gpus) for holder, why in stuck]
-    named = {uuid for holder, _ in stuck for uuid in holder.memory}
+    found += [_again(holder, gpus) for holder in again]
+    named = {uuid for holder in [*again, *(holder for holder, _ in stuck)] for uuid in holder.memory}
     left = [(gpu, amount) for gpu, amount in waited.left if gpu.uuid in wish.gpus and gpu.uuid not in named]
     if left:
         why, hint = _why(now, waited, late)
         found += [HeldMemory(gpu.index, gpu.uuid, amount, why, hint.format(gpu=gpu.index)) for gpu, amount in left]
     return tuple(found)
+
+
+def _again(holder: Holder, gpus: Dict[str, Gpu]) -> HeldMemory:
+    uuid = next(iter(holder.memory), "")
+    gpu = gpus.get(uuid)
+    by = holder.parents[0] if holder.parents else None
+    who = "pid {} ({})".format(by.pid, by.command[:60]) if by else "something"
+    return HeldMemory(gpu.index if gpu else None, uuid, holder.memory.get(uuid),
+                      "{} starts it again each time: now it is pid {}".format(who, holder.pid),
+                      "stop what starts it" + (": kill {}".format(by.pid) if by else ""))
 
 
 def _stuck(holder: Holder, why: str, gpus: Dict[str, Gpu]) -> HeldMemory:

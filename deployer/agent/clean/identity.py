@@ -25,6 +25,8 @@ _SYSTEM_UNITS = re.compile(
     r"nvidia-(?:persistenced|fabricmanager|powerd|dcgm|imex)\.service|(?:dcgm|nvidia-dcgm|dcgm-exporter)\.service"
     r"|(?:display-manager|gdm3?|lightdm|sddm|xdm)\.service|\S*[-_]exporter\.service"
 )
+_WRAPPERS = ("sh", "bash", "dash", "zsh", "ash", "nohup", "timeout", "tini", "dumb-init", "numactl", "taskset")
+"""What stands around a command and does nothing itself; with a terminal it is somebody at work."""
 _SGLANG_PROGRAMS = ("sglang", "sglang-router", "sglang_router")
 _SGLANG_SCRIPT = re.compile(r"(?:\S*/)?(?:sglang|sglang-router)|\S*/sglang/\S+\.py")
 _UNIT_NAME = re.compile(r"[A-Za-z0-9:_.@\\-]+\.service")
@@ -74,7 +76,7 @@ def looks_like_sglang(process: Process) -> bool:
 
 
 def _own_by_cgroup(process: Process, place: Place, world: World) -> Optional[Identity]:
-    if place.unit not in world.ours or place.session:
+    if not place.unit or place.session or (place.unit not in world.ours and place.unit != process.marker):
         return None
     state = world.state(place.unit)
     what = "runs in the control group of" if state.live else "was left in the control group of"
@@ -143,7 +145,7 @@ def _own_by_descent(process: Process, place: Place, world: World) -> Optional[Id
 
 
 def _unowned(process: Process, place: Place, world: World) -> Identity:
-    """Orphan: SGLang's processes up to PID 1, none of which belongs to anything."""
+    """Orphan: SGLang's processes up to PID 1, and shells around them, none of which belongs to anything."""
     def foreign(why: str, live: bool = True) -> Identity:
         return Identity(HolderClass.FOREIGN, why, live, place)
 
@@ -153,9 +155,11 @@ def _unowned(process: Process, place: Place, world: World) -> Identity:
         belongs = _belongs(parent, world.place(parent), world)
         if belongs:
             return foreign("its parent, pid {}, {}".format(parent.pid, belongs))
-        if not looks_like_sglang(parent):
+        if looks_like_sglang(parent):
+            family = True
+        elif parent.comm not in _WRAPPERS or parent.tty:
             return foreign("pid {} ({}) started it and runs".format(parent.pid, parent.comm))
-        top, family = parent, True
+        top = parent
     if not world.adopted(top):
         return foreign("was started from outside this system (exec, attach) by what may still run")
     if not family:

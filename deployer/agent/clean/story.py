@@ -113,7 +113,10 @@ class _Clean:
             fresh = [t for t in treatments if t.act is not Act.SPARE and (t.holder.pid, t.holder.start) not in known]
             if not fresh or time.monotonic() >= self._limit:
                 break
-        held = held_memory(self.now, left, stuck, wish, time.monotonic() >= self._limit)
+        known = {(holder.pid, holder.start) for holder, _ in stuck}
+        again = [treatment.holder for treatment in treatments
+                 if treatment.act is Act.END and (treatment.holder.pid, treatment.holder.start) not in known]
+        held = held_memory(self.now, left, stuck, again, wish, time.monotonic() >= self._limit)
         return self._result(planned, treatments, held, wish)
 
     def _plan(self, wish: Wish) -> Tuple[Treatment, ...]:

@@ -26,7 +26,7 @@ class Process:
     """``marker`` and ``invocation`` are DEPLOYER_UNIT and INVOCATION_ID of its environment at its last exec.
 
     ``ns_pids`` are its pids from this PID namespace inwards; ``pidns`` the inode of its own (0: not readable).
-    ``devices`` are the /dev/nvidia* it has open, ``sockets`` the inodes of its sockets.
+    ``tty`` is the number of its controlling terminal (0: none). ``devices`` are the /dev/nvidia* it has open, ``sockets`` the inodes of its sockets.
     """
 
     pid: int
@@ -42,6 +42,7 @@ class Process:
     marker: Optional[str] = None
     invocation: Optional[str] = None
     threads: int = 1
+    tty: int = 0
     exe: str = ""
     devices: Tuple[str, ...] = ()
     sockets: Tuple[int, ...] = ()
@@ -94,11 +95,11 @@ def _light(pid: int, proc: str) -> Optional[Process]:
     stat = _stat(folder)
     if not stat or stat[5] & _KERNEL_THREAD:
         return None
-    comm, state, ppid, start, threads, _ = stat
+    comm, state, ppid, start, threads, _, tty = stat
     environment = _read_all(folder + "/environ")
     links = _links(folder, state, threads)
     return Process(
-        pid=pid, start=start, ppid=ppid, state=state, comm=comm, threads=threads,
+        pid=pid, start=start, ppid=ppid, state=state, comm=comm, threads=threads, tty=tty,
         argv=_words(_read_all(folder + "/cmdline")),
         cgroup=_read(folder + "/cgroup").decode("utf-8", "replace"),
         marker=_variable(environment, MARKER), invocation=_variable(environment, INVOCATION),
@@ -131,14 +132,14 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
-def _stat(folder: str) -> Optional[Tuple[str, str, int, int, int, int]]:
-    """comm, state, ppid, start, threads, flags. The comm may hold blanks and brackets: the last ``)`` ends it."""
+def _stat(folder: str) -> Optional[Tuple[str, str, int, int, int, int, int]]:
+    """comm, state, ppid, start, threads, flags, controlling terminal (0: none). The comm may hold blanks and brackets: the last ``)`` ends it."""
     text = _read(folder + "/stat").decode("utf-8", "replace")
     head, _, tail = text.rpartition(")")
     fields = tail.split()
     if len(fields) < 20:
         return None
-    return head.partition("(")[2], fields[0], int(fields[1]), int(fields[19]), int(fields[17]), int(fields[6])
+    return head.partition("(")[2], fields[0], int(fields[1]), int(fields[19]), int(fields[17]), int(fields[6]), int(fields[4])
 
 
 def _links(folder: str, state: str, threads: int) -> Optional[List[str]]:
