@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 
 import click
 
 from deployer.cli import run_hosts
+from deployer.protocol.outcome import Outcome
 from deployer.rollout.many import Pace
 from deployer.rollout.view import Report, View
 from deployer.settings.model import Host
@@ -45,7 +47,11 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
 
     def act(host: Host, view: View) -> list[Report]:
         with run_hosts.open_contact(host, view) as contact:
-            return [verify_now(contact, declared[host.name, name], settle) if (host.name, name) in declared
-                    else verify_unit(contact, f"{name}.service", settle) for name in wanted[host.name]]
+            return [_named(verify_now(contact, declared[host.name, name], settle) if (host.name, name) in declared
+                           else verify_unit(contact, f"{name}.service", settle)) for name in wanted[host.name]]
+
+    def _named(report: Report) -> Report:
+        good = report.outcome is Outcome.NOTHING_TO_DO
+        return dataclasses.replace(report, data={**report.data, "word": "good"}) if good else report
 
     return run_hosts.run(hosts, act, as_json=as_json, pace=Pace(8, len(hosts), canary=False))

@@ -121,7 +121,7 @@ def summary(report: Report) -> None:
     """What one would paste into a ticket: what happened, the cause, the state now, the next command."""
     good = report.outcome in GOOD
     name = f"{report.host} {report.unit.removesuffix('.service')}".rstrip()
-    word = console.paint(WORDS[report.outcome], "32;1" if good else "31;1")
+    word = console.paint(str(report.data.get("word") or WORDS[report.outcome]), "32;1" if good else "31;1")
     console.say(f"{name}: {word}: {report.text}" if report.text else f"{name}: {word}")
     explanation = report.data.get("explanation") or {}
     if not good and explanation.get("evidence"):

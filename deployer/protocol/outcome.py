@@ -14,7 +14,7 @@ class Outcome(enum.Enum):
     LOCKED = "locked"                    # another push holds the host's lock; nothing was changed
     ROLLED_BACK = "rolled-back"          # the new release failed, the previous one serves again, verified
     DARK = "dark"                        # the new release failed and nothing serves
-    VERIFY_FAILED = "verify-failed"      # gates failed, nothing was changed
+    VERIFY_FAILED = "verify-failed"      # gates failed; what runs was left as it is
     UNREACHED = "unreached"              # the host was not reached, or SSH, host key or sudo refused
     INTERRUPTED = "interrupted"
     FAILED = "failed"                    # an act other than a push failed, or the tool itself did

@@ -16,7 +16,7 @@ from deployer.rollout.contact import Contact, Survey, operator
 from deployer.rollout.report import from_result, refused
 from deployer.rollout.secrets import Secrets
 from deployer.rollout.units import Declared
-from deployer.rollout.verify import verify_now
+from deployer.rollout.verify import reached, verify_now
 from deployer.rollout.view import Report
 
 
@@ -73,7 +73,7 @@ def act(contact: Contact, declared: Declared, secrets: Secrets, survey: Survey, 
     number = contact.call("stage", staged(declared, secrets, survey, options, identity))["number"]
     contact.view.tell(name, "staged", {"unit": settings.unit, "release": number})
     result = contact.transact(settings.unit, number)
-    report = from_result(name, settings.unit, result)
+    report = reached(contact, declared, from_result(name, settings.unit, result))
     hooks.after(settings, name, declared.release.digest, report.outcome, contact.view)
     return report
 

@@ -42,9 +42,17 @@ def _verify(contact: Contact, unit: str, declared: Declared | None, settle: floa
         reply = contact.call("verify", {
             "unit": unit, "expectations": to_plain(declared.release.expectations), "settle": settle})
     report = _report(contact.host.name, unit, reply)
-    if report.outcome is Outcome.VERIFY_FAILED or declared is None:
+    return report if declared is None else reached(contact, declared, report)
+
+
+def reached(contact: Contact, declared: Declared, report: Report) -> Report:
+    """``report``, unless it is a good one and the settings ask for health from outside, and that is not to be had.
+
+    What was pushed stays: it serves on its own host, and the old release would be no easier to reach.
+    """
+    if report.outcome not in (Outcome.DONE, Outcome.NOTHING_TO_DO):
         return report
-    finding = from_outside(contact, declared, reply)
+    finding = from_outside(contact, declared, report.data)
     return report if finding is None else _not_reached(report, finding)
 
 
@@ -90,5 +98,5 @@ def _report(host: str, unit: str, reply: dict[str, Any]) -> Report:
 def _not_reached(report: Report, finding: Finding) -> Report:
     return Report(
         report.host, report.unit, Outcome.VERIFY_FAILED, finding.message,
-        "it serves on its own host; nothing was changed", finding.hint, (finding,),
+        f"{report.text}; it serves on its own host and stays as it is", finding.hint, (finding,),
         {**report.data, "passed": False, "code": finding.code, "reason": finding.message})

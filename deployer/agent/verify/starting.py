@@ -17,6 +17,8 @@ UNANNOUNCED_LIMIT = 30.0
 """Seconds between a healthy answer and the ready line of the same start, beyond which one of the two lies."""
 UNHEALTHY_LIMIT = 120.0
 """Seconds between the ready line and a healthy answer; the server's own probe gives up after 20 (0.4.4 on)."""
+SICK_LIMIT = 10.0
+"""The same for a server that had started before it was looked at, above two of its answers' own time."""
 MISSES = 3
 """Missed answers in a row of a server that was healthy; one miss under load is not death."""
 
@@ -204,10 +206,15 @@ def health(seen: Seen, expected: Expectations, now: float) -> Verdict:
             path, answer["status"]))
     if answer is not None and answer.get("error") == "tls":
         return fails("health", "{} cannot be asked over TLS as declared: {}".format(path, answer.get("detail", "")))
-    limit = max(UNHEALTHY_LIMIT, 2 * expected.health.timeout)
+    if seen.marked:
+        limit = max(UNHEALTHY_LIMIT, 2 * expected.health.timeout)
+    else:
+        limit = SICK_LIMIT + 2 * float((answer or {}).get("seconds") or 0)
     if seen.ready_at is not None and now - seen.ready_at > limit:
-        return fails("health", "the log said ready {} ago, but {} {}".format(
-            duration(now - seen.ready_at), path, said(answer)))
+        if answer is None:
+            return fails("health", "the log says ready, but nothing answers on port {}".format(expected.port))
+        since = " {} ago".format(duration(now - seen.ready_at)) if seen.marked else ""
+        return fails("health", "the log said ready{}, but {} {}".format(since, path, said(answer)))
     return waits("health", _health_wait(seen, expected))
 
 
