@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
 from deployer import errors, exits
-from deployer.protocol.redact import Redactor
 
 
 def guarded(act: Callable[[], Any]) -> int:
@@ -55,10 +51,15 @@ def show(error: errors.DeployerError) -> None:
 
 def _fault() -> int:
     """A fault of the tool's own: the trace goes to a file of the user's alone, redacted."""
+    import tempfile
+    import traceback
+
+    from deployer.protocol.redact import Redactor
+
     text = Redactor().text(traceback.format_exc())
     with tempfile.NamedTemporaryFile("w", prefix="deployer-trace-", suffix=".txt", delete=False) as trace:
         trace.write(text)
     last = text.strip().splitlines()[-1]
     print(f"deployer: internal error: {last}", file=sys.stderr)
-    print(f"  next: report it with {Path(trace.name)}", file=sys.stderr)
+    print(f"  next: report it with {trace.name}", file=sys.stderr)
     return exits.FINDINGS
