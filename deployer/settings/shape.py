@@ -229,7 +229,8 @@ class ListOf(Kind):
         if len(value) < self.least:
             sink.value("bad-value", key, f"`{dotted(key)}` is empty", f"it takes {self.words}")
             return INVALID
-        items = tuple(self.item.read(entry, (*key, str(index)), sink) for index, entry in enumerate(value))
+        with sink.whole():
+            items = tuple(self.item.read(entry, (*key, str(index)), sink) for index, entry in enumerate(value))
         return INVALID if any(item is INVALID for item in items) else items
 
     def list_hint(self, value: Any, key: Key) -> str:

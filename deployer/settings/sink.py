@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from deployer.protocol.finding import Finding, Level, Where
@@ -44,6 +45,15 @@ class Sink:
     def key(self, code: str, key: Key, message: str, hint: str = "", level: Level = Level.ERROR) -> None:
         """A finding about ``key`` itself, or about one that it should have."""
         self.take(Finding(code, level, message, key, self.spans.where(self.prefix + key), hint))
+
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """What is read meanwhile is not partial: an override replaces it as a whole."""
+        partial, self.partial = self.partial, False
+        try:
+            yield
+        finally:
+            self.partial = partial
 
     def take(self, finding: Finding) -> None:
         """Adds a finding as it is."""

@@ -11,7 +11,7 @@ from deployer.settings.model import SecretRef
 from deployer.settings.scalars import Text
 from deployer.settings.shape import INVALID, Field, Kind, ListOf, MapOf, Schema, Table
 from deployer.settings.sink import Key, Sink
-from deployer.settings.words import described, dotted, quoted, toml
+from deployer.settings.words import described, dotted, toml
 
 _SCALAR: list[Schema] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 
@@ -66,8 +66,9 @@ class Argument(Kind):
         return json_merge(base, over)
 
     def schema(self) -> Schema:
-        items: Schema = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "object"}]}
-        return {"anyOf": [*_SCALAR, {"type": "array", "items": items}, {"type": "object"}]}
+        table: Schema = {"type": "object", "additionalProperties": {"$ref": "#/$defs/json"}}
+        items: Schema = {"anyOf": [{"type": "string"}, {"type": "number"}, table]}
+        return {"anyOf": [*_SCALAR, {"type": "array", "items": items}, table]}
 
 
 class Variable(Kind):
@@ -175,26 +176,33 @@ class Outside(Kind):
         return {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": f"^{self._URL}$"}]}
 
 
+_RELEASE = r"[0-9]+(\.[0-9]+)+((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[A-Za-z0-9.]+)?"
+_CLAUSE = rf"(==|!=|~=|<=|>=|<|>) *{_RELEASE}(\.\*)?"
+
+
 class Release(Text):
     """A release, or a specifier of releases as of PEP 440."""
 
     def __init__(self) -> None:
-        super().__init__('a release such as "0.5.9" or a specifier such as ">=0.5.4,<0.6"')
+        words = 'a release such as "0.5.9" or a specifier such as ">=0.5.4,<0.6"'
+        super().__init__(words, pattern=rf"{_RELEASE}| *{_CLAUSE}( *, *{_CLAUSE})* *")
 
     def read(self, value: Any, key: Key, sink: Sink) -> Any:
         text = super().read(value, key, sink)
-        if text is INVALID or re.fullmatch(r"\d+(\.\d+)+((a|b|rc)\d+)?(\.post\d+)?", text):
+        if text is INVALID or re.fullmatch(_RELEASE, text):
             return text
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
         try:
             SpecifierSet(text)
-        except InvalidSpecifier:
-            bare = text.strip().lstrip("vV=")
-            hint = f'write {key[-1]} = "{bare}"' if re.fullmatch(r"\d+(\.\d+)+\S*", bare) and bare != text else ""
-            sink.value("bad-value", key, f"`{dotted(key)}` takes {self.words}, not {quoted(text)}", hint)
+        except InvalidSpecifier as error:
+            sink.value("bad-value", key, f"`{dotted(key)}` takes {self.words}: {str(error).lower()}")
             return INVALID
         return text
+
+    def hint(self, value: str, key: Key) -> str:
+        bare = value.strip().lstrip("vV=")
+        return f'write {key[-1]} = "{bare}"' if re.fullmatch(_RELEASE, bare) else ""
 
 
 class Absolute(Text):
@@ -242,7 +250,8 @@ class Secret(Table):
             hint = f'put it into a file of its own: {key[-1]} = {{ file = "secrets/{key[-1]}" }}'
             sink.value("secret-in-settings", key, message, hint)
             return INVALID
-        return super().read(value, key, sink)
+        with sink.whole():
+            return super().read(value, key, sink)
 
     def merge(self, base: Any, over: Any) -> Any:
         return over

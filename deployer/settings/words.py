@@ -45,6 +45,10 @@ def toml(value: Any) -> str:
     """A value in TOML, on one line."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{name} = {toml(item)}" for name, item in value.items()) + " }"
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, float):
+        return str(getattr(value, "written", value))
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(toml(item) for item in value) + "]"
     return json.dumps(value, ensure_ascii=False)

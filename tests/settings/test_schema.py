@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+import datetime
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from deployer import resources
+from deployer.protocol.finding import Level
 from deployer.settings import document, schema
 from deployer.settings.host import load_hosts
-from deployer.settings.sink import any_error
+from deployer.settings.sink import Sink, any_error
+from deployer.settings.spans import Places
+from deployer.settings.unit_keys import UNIT as UNIT_KEYS
 from deployer.settings.workspace import Workspace
 
 UNIT = jsonschema.Draft202012Validator(schema.unit_schema())
@@ -159,3 +167,36 @@ def test_hosts(text: str, good: bool) -> None:
     loaded = load_hosts(document.parse(Path("hosts.toml"), text), Path("/w"), ["u"])
     assert any_error(loaded.findings) == (not good)
     assert HOSTS.is_valid(tomllib.loads(text)) == good
+
+
+VALUES = st.recursive(
+    st.sampled_from(["", "x", "all", "none", "20min", "4GiB", "1_000", "/x", "../x", "a b", "GPU-1", "http://x", "-x"])
+    | st.integers(-2, 2)
+    | st.sampled_from([True, False, 0.5, 1.5, datetime.date(2024, 1, 1)]),
+    lambda items: (
+        st.lists(items, max_size=2) | st.dictionaries(st.sampled_from(["a", "file", "A_B", "x-y"]), items, max_size=2)
+    ),
+    max_leaves=4,
+)
+ANNOTATED = tomllib.loads((resources.units() / "annotated.toml").read_text(encoding="utf-8"))
+BEYOND_SCHEMA = {"conflict", "container-not-supported", "secret-in-settings", "duplicate-key"}
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [*([path] if path else []), *(below for name, item in items for below in paths(item, (*path, name)))]
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.sampled_from(paths(ANNOTATED)), VALUES)
+def test_any_value_in_any_place_is_taken_by_both_or_by_none(path: tuple[Any, ...], value: Any) -> None:
+    data = copy.deepcopy(ANNOTATED)
+    table = data
+    for name in path[:-1]:
+        table = table[name]
+    table[path[-1]] = value
+    sink = Sink(Places("f", ""), UNIT_KEYS)
+    UNIT_KEYS.read(data, (), sink)
+    errors = {finding.code for finding in sink.findings if finding.level is Level.ERROR}
+    if not errors & BEYOND_SCHEMA:
+        assert UNIT.is_valid(data) == (not errors), (path, value, sink.findings)
