@@ -92,12 +92,12 @@ class Contact:
     def transact(self, unit: str, number: int) -> dict[str, Any]:
         """Starts a staged transaction and follows it to its result. Raises LockedError."""
         try:
-            self.call("transact", {"unit": unit, "number": number})
+            reply = self.call("transact", {"unit": unit, "number": number})
         except OperationError as error:
             if error.code == "locked":
                 raise locked(self.host.name, error.data.get("holder") or {}) from None
             raise
-        return self.follow(unit, number)
+        return self.follow(unit, number, int(reply.get("after", 0)))
 
     def follow(self, unit: str, number: int, after: int = 0) -> dict[str, Any]:
         """The result's data of a transaction. A lost connection is made anew, from the event that was read last."""

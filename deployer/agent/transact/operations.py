@@ -70,8 +70,11 @@ def transact(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
         store.discard(unit, number)
         raise Refusal("locked", "another push holds the lock of this host", holder=note)
     if note is not None:
-        return {"transient": ""}
-    return {"transient": detach.detach(unit, number)}
+        return {"transient": "", "after": 0}
+    # Entered again after it had ended once: what it said then is not what it comes to now.
+    said = read_lines(store.events_path(unit, number))
+    after = max((int(line.get("seq", 0)) for line in said if line.get("event") == RESULT), default=0)
+    return {"transient": detach.detach(unit, number), "after": after}
 
 
 def follow(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
