@@ -14,7 +14,7 @@ from deployer.render.credentials import CREDENTIAL, Handed
 from deployer.settings.model import UnitSettings
 from deployer.systemd import quote, specifiers
 from deployer.systemd.command import Command, commands
-from deployer.systemd.environment import assignments
+from deployer.systemd.environment import assignments, without
 from deployer.systemd.lines import Problem
 from deployer.systemd.lint import lint
 from deployer.systemd.parse import merge, parse
@@ -42,6 +42,7 @@ def executed(text: str, settings: UnitSettings, handed: Handed) -> Executed:
     unit = merge(parse(text))
     values = {**specifiers.SYSTEM, **specifiers.of_unit(settings.unit)}
     env, env_problems = assignments(unit.effective("Service", "Environment"), values)
+    env = without(env, unit.words("Service", "UnsetEnvironment"))
     found, command_problems = commands(unit.effective("Service", "ExecStart"), values)
     problems = [problem for problem in lint(unit) if problem.code not in _HARMLESS] + env_problems + command_problems
     findings = [_finding(problem, settings) for problem in problems]

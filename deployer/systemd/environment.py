@@ -49,6 +49,11 @@ def assignments(
     return found, problems
 
 
+def without(env: Mapping[str, str], unset: Sequence[str]) -> dict[str, str]:
+    """``env`` less what the words of ``UnsetEnvironment=`` name: ``NAME``, or ``NAME=value`` for that value alone."""
+    return {name: value for name, value in env.items() if name not in unset and f"{name}={value}" not in unset}
+
+
 @dataclass(frozen=True)
 class FileEntry:
     """``NAME=value`` of an environment file, at its line. ``valid``: systemd takes the name."""

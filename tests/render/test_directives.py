@@ -97,6 +97,14 @@ def test_declared_environment_directive_adds_to_env() -> None:
     assert release.env["DEPLOYER_UNIT"] == "x.service"
 
 
+def test_unset_variables_are_not_told() -> None:
+    release = rendered(env={"B": "1"}, directives={"Service": {"UnsetEnvironment": "HOME PATH=/other HF_HOME"}})
+    assert {"HOME", "HF_HOME"}.isdisjoint(release.env)
+    assert {"PATH", "B"} <= set(release.env)
+    assert codes(env={"A": "1"}, directives={"Service": {"UnsetEnvironment": "A"}}) == [
+        ("template-drops-variable", ("env", "A"))]
+
+
 def test_env_takes_the_place_of_a_default_variable() -> None:
     shown = text(rendered(env={"HOME": "/srv/h", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}))
     assert shown.count("Environment=HOME=") == 1
