@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+
+import pytest
+
 from tests.hosts.bed import Host
+from tests.hosts.bed.frozen import FREEZER
 
 QUERY = ["nvidia-smi", "--query-gpu=index,memory.used", "--format=csv,noheader,nounits"]
 
@@ -49,4 +54,30 @@ def test_bad_days(host: Host) -> None:
     host.gpu.switch(hidden={"0": 83501})
     assert host.gpu.used_mib() == [83501, 0] and host.gpu.processes() == []
     host.gpu.switch()
+    assert host.gpu.used_mib() == [0, 0]
+
+
+needs_freezer = pytest.mark.skipif(not FREEZER.is_dir(), reason="no freezer of control groups v1")
+
+
+@needs_freezer
+def test_a_holder_that_cannot_be_ended(host: Host) -> None:
+    with host.gpu.hold({0: 5000}) as holding:
+        with host.unkillable(holding.pid):
+            host.run(["kill", "-9", str(holding.pid)])
+            assert host.run(f"cut -d' ' -f3 /proc/{holding.pid}/stat").out.strip() == "D"
+            assert host.gpu.used_mib() == [5000, 0]
+        holding.process.wait()
+        assert host.gpu.used_mib() == [0, 0]
+
+
+@needs_freezer
+def test_nvidia_smi_that_cannot_be_ended(host: Host) -> None:
+    with host.gpu.hang_in_the_kernel():
+        hung = host.popen(QUERY)
+        pid = host.run("until ls /run/gpu/hung 2>/dev/null; do sleep 0.01; done").out.strip()
+        host.run(f"until grep -q 'State:.D' /proc/{pid}/status; do sleep 0.01; done; kill -KILL {pid}")
+        with pytest.raises(subprocess.TimeoutExpired):
+            hung.wait(0.3)
+    hung.communicate()
     assert host.gpu.used_mib() == [0, 0]

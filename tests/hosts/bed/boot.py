@@ -54,10 +54,13 @@ class Machine:
             )
 
     def command(self) -> list[str]:
-        """What boots the host. The death signal takes it along when the test process is killed outright."""
+        """What boots the host. When the test process is killed outright, the death signal takes ``unshare`` along, and
+        with it the PID namespace in which all of the host is.
+        """
         enter = " && ".join(f"echo $$ > {entry}" for entry in cgroups.make(self.group))
         begin = ["/bin/sh", "-euc", f'{enter}; exec "$@"', "boot"]
-        return [*begin, "setpriv", "--pdeathsig", "KILL", "unshare", "--mount", *self.nspawn(self.image, self.folder)]
+        apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
+        return [*begin, "setpriv", "--pdeathsig", "KILL", *apart, *self.nspawn(self.image, self.folder)]
 
     def nspawn(self, image: Path, folder: Path) -> list[str]:
         """Mounts the host's disk and boots it; both paths as seen from where this runs."""
@@ -91,8 +94,8 @@ class Machine:
     def _find_init(self) -> int:
         """The process that is number 1 in its own PID namespace: of several, nested ones, the outermost."""
         deepest, init = 0, 0
-        for pid in cgroups.members(self.group):
-            numbers = _namespace_pids(pid)
+        for pid in cgroups.members(f"{self.group}/payload"):
+            numbers = cgroups.numbers(pid)
             if numbers[-1:] == [1] and (not init or len(numbers) < deepest):
                 deepest, init = len(numbers), pid
         if not init:
@@ -148,12 +151,3 @@ class Machine:
 
     def _last_words(self) -> str:
         return "\n".join(self.console.read_text(errors="replace").splitlines()[-25:])
-
-
-def _namespace_pids(pid: int) -> list[int]:
-    """A process's numbers, from the outermost PID namespace to its own."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return []
-    return next([int(word) for word in line.split()[1:]] for line in lines if line.startswith("NSpid:"))

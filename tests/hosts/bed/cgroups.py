@@ -39,6 +39,23 @@ def members(path: str) -> list[int]:
     return sorted(found)
 
 
+def numbers(pid: int) -> list[int]:
+    """A process's numbers, from the outermost PID namespace to its own; none: it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return []
+    return next([int(word) for word in line.split()[1:]] for line in lines if line.startswith("NSpid:"))
+
+
+def number_outside(path: str, inside: int) -> int:
+    """The number here of the process that is ``inside`` in its own PID namespace, in ``path``. Raises LookupError."""
+    for pid in members(path):
+        if numbers(pid)[-1:] == [inside]:
+            return pid
+    raise LookupError(f"no process {inside} in {path}")
+
+
 def remove(path: str) -> None:
     """Removes the emptied group and those below it."""
     for group in sorted(_groups(path), reverse=True):

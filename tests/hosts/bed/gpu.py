@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests.hosts.bed.frozen import freezing
+
 if TYPE_CHECKING:
     from tests.hosts.bed.host import Host
 
@@ -61,6 +63,16 @@ class Gpus:
         """Every query is answered so, e.g. the mismatch line with exit code 18."""
         said = {"out": out, "code": code}
         self.switch(answers={"query-gpu": said, "query-compute-apps": said, "plain": said})
+
+    @contextmanager
+    def hang_in_the_kernel(self) -> Iterator[None]:
+        """Every nvidia-smi hangs, and cannot be ended while the block lasts. May raise ``Unable``."""
+        with freezing(self._host, "/run/gpu/hung"):
+            self.switch(hang=True)
+            try:
+                yield
+            finally:
+                self.switch()
 
     @contextmanager
     def hold(self, memory_mib: dict[int, int], *options: str, prefix: str = "") -> Iterator[Holding]:

@@ -6,12 +6,13 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.hosts.bed import cgroups
 from tests.hosts.bed.boot import Machine
+from tests.hosts.bed.frozen import frozen
 from tests.hosts.bed.furnish import FILES, STANDIN, furnish, interpreters
 from tests.hosts.bed.gpu import Gpus
 from tests.hosts.bed.keys import Keys
@@ -132,6 +133,10 @@ class Host:
         finally:
             if self.machine.running:
                 self.run(f"umount -l {quoted}")
+
+    def unkillable(self, pid: int) -> AbstractContextManager[None]:
+        """The process hangs in the kernel while the block lasts, deaf even to SIGKILL (state D). Raises ``Unable``."""
+        return frozen(self, pid)
 
     # -- looking --------------------------------------------------------------------------------------------------
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
 
-from tests.hosts.bed import cgroups
+from tests.hosts.bed import cgroups, frozen
 from tests.hosts.bed.machine import Unable
 
 BASE = Path("/run/deployer-bed")
@@ -73,6 +74,8 @@ def sweep() -> None:
 def clean(number: int) -> None:
     """Ends and removes all that carries this slot's number; the caller holds its lock."""
     name = f"dbed{number}"
+    for group in frozen.leftovers(name):
+        frozen.thaw(group)
     deadline = time.monotonic() + 10
     while pids := cgroups.members(name):
         for pid in pids:
@@ -89,6 +92,8 @@ def clean(number: int) -> None:
         subprocess.run(["ip", "netns", "delete", space], check=True)
     if Path("/sys/class/net", name).exists():
         ip(f"link delete {name}")
+    for left in Path("/run/systemd/nspawn/propagate").glob(f"{name}-*"):
+        shutil.rmtree(left, ignore_errors=True)
     folder = BASE / str(number)
     if folder.exists():
         while folder.is_mount():
