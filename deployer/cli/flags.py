@@ -73,7 +73,7 @@ def _one(known: Catalogue, name: str, release: str | None) -> Entry:
     title = f"{TITLES[known.program]}{f' {release}' if release else ''}"
     first, last = came(known, name), gone(known, name)
     if first:
-        early = known.releases.index(at) < known.releases.index(first)
+        early = known.order(at) < known.order(first)
         fate = f"came in {first}" if early else f"was removed in {last}"
         instead = known.instead(name)
         raise UsageError(f"{dashed(name)} is no argument of {title}: it {fate}",

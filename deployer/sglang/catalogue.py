@@ -41,6 +41,9 @@ class Catalogue:
             for first, last, record in part["flags"]
         ]
         self._successors: Mapping[str, str] = part["successors"]
+        self._made: dict[int, Flag] = {}
+        self._required: dict[str, tuple[Flag, ...]] = {}
+        self._matching: dict[str, list[str]] = {}
         self._flags: dict[str, Mapping[str, Flag]] = {}
         self._spellings: dict[str, Mapping[str, Flag]] = {}
 
@@ -53,7 +56,13 @@ class Catalogue:
 
         Raises ``version.Unreadable`` where it is neither.
         """
-        return version.matching(specifier, self.releases)
+        if specifier not in self._matching:
+            self._matching[specifier] = version.matching(specifier, self.releases)
+        return list(self._matching[specifier])
+
+    def order(self, release: str) -> int:
+        """The place of a known release among all, oldest first. Raises KeyError."""
+        return self._order[release]
 
     def standing(self, release: str) -> str:
         """The release to judge by: itself, else the newest known one that is not newer."""
@@ -65,9 +74,15 @@ class Catalogue:
         """What a known release registers, by its primary spelling. Raises KeyError."""
         if release not in self._flags:
             at = self._order[release]
-            found = (from_record(record) for first, last, record in self._rows if first <= at <= last)
+            found = (self._flag(row) for row, (first, last, _) in enumerate(self._rows) if first <= at <= last)
             self._flags[release] = {flag.name: flag for flag in found}
         return self._flags[release]
+
+    def _flag(self, row: int) -> Flag:
+        """The same object for every release that registers it alike."""
+        if row not in self._made:
+            self._made[row] = from_record(self._rows[row][2])
+        return self._made[row]
 
     def spellings(self, release: str) -> Mapping[str, Flag]:
         """Every spelling that a known release takes. Raises KeyError."""
@@ -77,8 +92,16 @@ class Catalogue:
         return self._spellings[release]
 
     def find(self, release: str, name: str) -> Flag | None:
-        """The argument of that exact name in a known release."""
-        return self.spellings(release).get(dashed(name))
+        """The argument of that exact name in a known release. Raises KeyError for one that is not known."""
+        at = self._order[release]
+        rows = self._index.get(dashed(name), ())
+        return next((self._flag(row) for row in rows if self._rows[row][0] <= at <= self._rows[row][1]), None)
+
+    def required(self, release: str) -> tuple[Flag, ...]:
+        """What a known release insists on."""
+        if release not in self._required:
+            self._required[release] = tuple(flag for flag in self.flags(release).values() if flag.required)
+        return self._required[release]
 
     def abbreviated(self, release: str, name: str) -> list[str]:
         """The spellings that begin with ``name``: argparse takes it where there is exactly one."""
@@ -116,26 +139,27 @@ class Catalogue:
 
     def history(self, name: str) -> tuple[Span, ...]:
         """Every form in which a spelling was registered, oldest first; empty where it never was."""
-        return tuple(
-            Span(self.releases[first], self._after(last), from_record(record))
-            for first, last, record in self._index().get(dashed(name), ())
-        )
+        rows = self._index.get(dashed(name), ())
+        return tuple(Span(self.releases[self._rows[row][0]], self._after(self._rows[row][1]), self._flag(row))
+                     for row in rows)
 
     def _after(self, index: int) -> str | None:
         return self.releases[index + 1] if index + 1 < len(self.releases) else None
 
-    @functools.cache  # noqa: B019  (two catalogues live as long as the process)
-    def _index(self) -> Mapping[str, list[tuple[int, int, dict[str, Any]]]]:
-        index: dict[str, list[tuple[int, int, dict[str, Any]]]] = {}
-        for row in sorted(self._rows, key=lambda row: row[0]):
-            for spelling in (row[2]["name"], *row[2].get("aliases", ())):
+    @functools.cached_property
+    def _index(self) -> Mapping[str, list[int]]:
+        """Spelling -> its rows, oldest first."""
+        index: dict[str, list[int]] = {}
+        for row in sorted(range(len(self._rows)), key=lambda row: self._rows[row][0]):
+            record = self._rows[row][2]
+            for spelling in (record["name"], *record.get("aliases", ())):
                 index.setdefault(spelling, []).append(row)
         return index
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every spelling that ever was registered."""
-        return tuple(sorted(self._index()))
+        return tuple(sorted(self._index))
 
     def instead(self, name: str) -> str | None:
         """What to write in place of a retired argument, as the releases say it: a flag with its value, or a variable.

@@ -69,8 +69,13 @@ class _Judged:
     def argument(self, name: str, value: Any, key: Key, value_known: bool = True) -> list[Finding]:
         """One argument in every release; releases that say the same share a finding."""
         by_words: dict[tuple[str, Level, str], tuple[Verdict, list[str]]] = {}
+        of_flag: dict[int, list[Verdict]] = {}                           # releases that register it alike agree
         for release in self.meant:
-            for verdict in self._verdicts(release, name, value, value_known):
+            flag = self.known.find(release, name)
+            if flag is None or id(flag) not in of_flag:
+                verdicts = list(self._verdicts(release, name, value, value_known))
+                of_flag[id(flag)] = verdicts
+            for verdict in of_flag[id(flag)]:
                 words = (verdict.code, verdict.level, verdict.said)
                 found = by_words[words][1] if words in by_words else []
                 by_words[words] = (verdict, [*found, release])           # the newest release's hint counts
@@ -102,7 +107,7 @@ class _Judged:
 
     def _unknown(self, release: str, name: str, value: Any, abbreviated: list[str]) -> Verdict:
         first, last = came(self.known, name), gone(self.known, name)
-        order = self.known.releases.index
+        order = self.known.order
         if first and order(release) < order(first):
             return self._not_yet(release, name, first)
         if first and last and order(release) >= order(last):
@@ -190,14 +195,13 @@ class _Judged:
 
     def missing(self, names: Sequence[str]) -> list[Finding]:
         """Arguments that a release insists on."""
-        findings = []
-        for flag in self.known.flags(self.meant[-1]).values():
-            given = any(self.known.find(self.meant[-1], self.known.spelling(self.meant[-1], n) or n) == flag
-                        for n in names) if flag.required else True
-            if not given:
-                findings.append(Finding("missing-argument", Level.ERROR, f"{self.title} needs `{strip(flag.name)}`",
-                                        ("args",), hint=f"write {strip(flag.name)} = \"…\" under [args]"))
-        return findings
+        release = self.meant[-1]
+        given = [self.known.find(release, self.known.spelling(release, name) or name) for name in names]
+        return [
+            Finding("missing-argument", Level.ERROR, f"{self.title} needs `{strip(flag.name)}`", ("args",),
+                    hint=f"write {strip(flag.name)} = \"…\" under [args]")
+            for flag in self.known.required(release) if flag not in given
+        ]
 
 
 def _left_out(verdict: Verdict) -> Verdict:

@@ -79,7 +79,7 @@ def _families(known: Catalogue) -> Iterable[list[Span]]:
     for name, found in spans.items():
         for span in found:
             families.setdefault(find(name), {})[span.first, span.flag.name] = span
-    order = known.releases.index
+    order = known.order
     sorted_families = [sorted(family.values(), key=lambda span: order(span.first)) for family in families.values()]
     return sorted(sorted_families, key=lambda family: family[-1].flag.name)
 

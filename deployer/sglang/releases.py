@@ -48,7 +48,7 @@ def _single(known: Catalogue, declared: str, key: tuple[str, ...], title: str) -
     if wanted.is_prerelease:
         return [nearest], [Finding("unknown-release", Level.WARNING, f"{title} {declared} is a pre-release; arguments "
                                    f"are judged by {nearest}", key)]
-    after = known.releases[known.releases.index(nearest) + 1]
+    after = known.releases[known.order(nearest) + 1]
     return [], [Finding("no-release", Level.ERROR, f"{title} {declared} was never published", key,
                         hint=f"the nearest are {nearest} and {after}")]
 

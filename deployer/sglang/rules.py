@@ -25,13 +25,13 @@ def judge(args: Mapping[str, Any], declared: str, *, secrets: Collection[str] = 
 
 
 def _findings(known: Catalogue, meant: list[str], given: Given) -> Iterator[Finding]:
-    order = known.releases.index
+    order = known.order
     for rule in RULES:
+        broken = rule.broken(given)
         found = [release for release in meant
                  if (rule.since is None or order(release) >= order(rule.since))
-                 and (rule.until is None or order(release) < order(rule.until))]
-        broken = rule.broken(given) if found else None
-        if broken:
+                 and (rule.until is None or order(release) < order(rule.until))] if broken else []
+        if broken and found:
             name = given.names.get(broken.dest, broken.dest.replace("_", "-"))
             table = "secrets" if broken.dest in given.secret else "args"
             does = f"; {TITLES['sglang']} {runs(found, known.releases)} {rule.verb}" if rule.since else ""

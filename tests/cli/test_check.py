@@ -1,0 +1,215 @@
+"""``deployer check`` as an admin runs it: exit codes, places, JSON, speed."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+GOOD = """\
+description = "a server"
+
+[sglang]
+version = "0.5.9"
+python = "/opt/sglang/.venv/bin/python"
+
+[args]
+model-path = "/models/m"
+port = {port}
+tp-size = 8
+kv-cache-dtype = "bf16"
+trust-remote-code = true
+
+[gpu]
+devices = [{gpu}]
+"""
+
+
+def unit(space: Path, name: str, text: str) -> None:
+    (space / "units").mkdir(exist_ok=True)
+    (space / "units" / f"{name}.toml").write_text(text, "utf-8")
+
+
+def good(port: int = 30000, gpu: int = 0) -> str:
+    return GOOD.format(port=port, gpu=gpu)
+
+
+def run(space: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "deployer", *words], cwd=space, capture_output=True, text=True)
+
+
+def found(space: Path, *words: str) -> tuple[int, list[dict[str, Any]]]:
+    ran = run(space, "check", "--json", *words)
+    told = json.loads(ran.stdout)
+    assert set(told) == {"ok", "findings"}
+    assert told["ok"] == (ran.returncode == 0)
+    for finding in told["findings"]:
+        assert set(finding) == {"code", "level", "message", "file", "line", "column", "hint"}
+    return ran.returncode, told["findings"]
+
+
+def test_nothing_to_report(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good())
+    assert found(tmp_path) == (0, [])
+    ran = run(tmp_path, "check")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "1 unit checked: nothing to report\n")
+
+
+def test_a_finding_reads_like_a_compilers(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good().replace('"bf16"', '"bf61"').replace("tp-size", "cuda_graph_max_bs_decode"))
+    ran = run(tmp_path, "check", "a")
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        "units/a.toml:10:1: error: `cuda_graph_max_bs_decode` came in 0.5.14; SGLang 0.5.9 does not have it "
+        "[argument-too-new]\n"
+        "   10 | cuda_graph_max_bs_decode = 8\n"
+        "      | ^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "    help: it needs version = \">=0.5.14\"; else take it out\n"
+        "units/a.toml:11:1: error: `kv-cache-dtype` does not take \"bf61\" in SGLang 0.5.9 [unknown-choice]\n"
+        "   11 | kv-cache-dtype = \"bf61\"\n"
+        "      | ^^^^^^^^^^^^^^\n"
+        "    help: did you mean \"bf16\"? it takes auto, fp8_e5m2, fp8_e4m3, bf16, bfloat16, fp4_e2m1\n"
+        "1 unit checked: 2 errors\n"
+    )
+
+
+def test_warnings_are_told_and_allowed(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good().replace("tp-size", "tp"))
+    code, findings = found(tmp_path)
+    assert code == 0
+    assert [(f["code"], f["level"], f["line"]) for f in findings] == [("abbreviated-argument", "warning", 10)]
+
+
+def test_toml_that_cannot_be_read_is_reported_beside_the_others(tmp_path: Path) -> None:
+    unit(tmp_path, "a", "[args\n")
+    unit(tmp_path, "b", good().replace("8", '"eight"', 1))
+    code, findings = found(tmp_path)
+    assert code == 1
+    assert {Path(f["file"]).name for f in findings} == {"a.toml", "b.toml"}
+
+
+def test_a_unit_that_is_not_there_is_usage(tmp_path: Path) -> None:
+    unit(tmp_path, "qwen", good())
+    ran = run(tmp_path, "check", "qven")
+    assert ran.returncode == 2
+    assert "did you mean qwen?" in ran.stderr
+
+
+def test_a_template_with_a_fault_has_its_place(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good())
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "sglang.service.j2").write_text("[Unit]\n\n{{ no_such_name }}\n", "utf-8")
+    code, findings = found(tmp_path)
+    assert code == 1
+    assert any(str(f["file"]).endswith("sglang.service.j2") and f["line"] == 3 for f in findings)
+
+
+def test_entries_of_a_config_table_are_arguments(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good().replace("tp-size = 8", 'config = { tp-size = "many" }'))
+    code, findings = found(tmp_path)
+    assert code == 1
+    assert [(f["code"], f["line"]) for f in findings] == [("value-type", 10)]
+
+
+def test_overrides_point_into_hosts_toml(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good())
+    (tmp_path / "hosts.toml").write_text(
+        '[hosts.h]\naddress = "192.0.2.1"\nunits = ["a"]\n\n[hosts.h.overrides.a.args]\nport = "x"\n', "utf-8")
+    code, findings = found(tmp_path)
+    assert code == 1
+    assert [(f["code"], Path(f["file"]).name, f["line"]) for f in findings] == [("value-type", "hosts.toml", 6)]
+
+
+def test_units_of_one_host_collide(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good(30000, 0))
+    unit(tmp_path, "b", good(30000, 1))
+    unit(tmp_path, "c", good(30100, 0))
+    assert found(tmp_path) == (0, [])
+    (tmp_path / "hosts.toml").write_text('[hosts.h]\naddress = "192.0.2.1"\nunits = ["a", "b", "c"]\n', "utf-8")
+    code, findings = found(tmp_path)
+    assert code == 1
+    assert [(f["code"], Path(f["file"]).name, f["line"]) for f in findings] == [
+        ("port-collision", "b.toml", 9), ("gpu-shared", "c.toml", 15)]
+    assert "on h, b and a both take port 30000" in findings[0]["message"]
+
+
+def test_a_collision_that_an_override_resolves(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good(30000, 0))
+    unit(tmp_path, "b", good(30000, 1))
+    (tmp_path / "hosts.toml").write_text(
+        '[hosts.h]\naddress = "192.0.2.1"\nunits = ["a", "b"]\n\n[hosts.h.overrides.b.args]\nport = 30500\n', "utf-8")
+    assert found(tmp_path) == (0, [])
+
+
+@pytest.mark.parametrize(("directive", "code", "level"), [
+    ('Type = "notify"', "type-notify", "error"),
+    ('Type = "forking"', "type-forking", "error"),
+    ("PrivateDevices = true", "private-devices", "error"),
+    ("MemoryDenyWriteExecute = true", "memory-deny-write-execute", "error"),
+    ('RestrictAddressFamilies = ["AF_INET", "AF_INET6"]', "address-families", "error"),
+    ('ProcSubset = "pid"', "proc-subset", "error"),
+    ('SystemCallFilter = "~@resources"', "system-calls", "error"),
+    ("PrivateNetwork = true", "private-network", "error"),
+    ('KillMode = "process"', "kill-mode", "error"),
+    ('KillMode = "control-group"', "kill-mode", "warning"),
+    ('TimeoutStartSec = "20min"', "timeoutstart-on-simple", "warning"),
+    ('TimeoutStopSec = "5s"', "stop-before-drain", "warning"),
+    ('WatchdogSec = "30s"', "watchdog-without-notify", "error"),
+    ('StandardOutput = "null"', "log-not-in-journal", "warning"),
+    ('StartLimitIntervalSec = "1h"', "startlimit-in-service", "error"),
+    ("StartLimitBurst = 3", "startlimit-in-service", "warning"),
+    ('After = "a.service"', "key-in-wrong-section", "error"),
+    ("RestrtSec = 3", "unknown-directive", "error"),
+    ('Restart = "sometimes"', "bad-directive", "error"),
+])
+def test_directives(tmp_path: Path, directive: str, code: str, level: str) -> None:
+    unit(tmp_path, "a", good() + f"\n[service]\n{directive}\n")
+    _, findings = found(tmp_path)
+    assert (code, level, 18) in [(f["code"], f["level"], f["line"]) for f in findings]
+    assert {f["code"] for f in findings} == {code}
+
+
+@pytest.mark.parametrize("directive", [
+    "PrivateDevices = false", "ProtectHome = true", 'ProtectHome = "read-only"', 'User = "sglang"',
+    'Restart = "always"',
+    'RestrictAddressFamilies = ["AF_INET", "AF_UNIX", "AF_NETLINK"]', 'TimeoutStopSec = "10min"', "LimitNOFILE = 65536",
+    'StandardOutput = "journal"', 'KillMode = "mixed"', 'WatchdogSec = 0', 'WorkingDirectory = "/srv"',
+])
+def test_directives_that_do_no_harm(tmp_path: Path, directive: str) -> None:
+    unit(tmp_path, "a", good() + f"\n[service]\n{directive}\n")
+    assert found(tmp_path) == (0, [])
+
+
+def test_protect_home_with_something_in_a_home(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good().replace("/models/m", "/home/ann/m") + "\n[service]\nProtectHome = true\n")
+    _, findings = found(tmp_path)
+    assert [(f["code"], f["line"]) for f in findings] == [("protect-home", 18)]
+    assert "/home/ann/m" in findings[0]["message"]
+
+
+def test_without_gpus_their_devices_may_be_hidden(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good().replace("[0]", '"none"') + "\n[service]\nPrivateDevices = true\n")
+    assert found(tmp_path) == (0, [])
+
+
+def test_the_examples_have_no_error() -> None:
+    code, findings = found(ROOT)
+    assert code == 0, findings
+
+
+def test_two_hundred_units_take_three_seconds(tmp_path: Path) -> None:
+    """Processor time: the clock of a machine that runs other tests too tells nothing of this program."""
+    for number in range(200):
+        unit(tmp_path, f"u{number}", good(30000 + 20 * number, 0).replace('"0.5.9"', '">=0.5.4,<0.5.20"'))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = run(tmp_path, "check")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert ran.returncode == 0, ran.stderr[-500:]
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3.0
