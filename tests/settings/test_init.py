@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from pathlib import Path
@@ -68,8 +69,20 @@ def is_toml(line: str) -> bool:
 
 
 def test_the_schema_command_prints_both() -> None:
-    import json
-
     for which, expected in (([], schema.unit_schema()), (["hosts"], schema.hosts_schema())):
         done = CliRunner().invoke(schema_command, which, catch_exceptions=False)
         assert json.loads(done.stdout) == expected
+
+
+def test_the_schema_command_names_the_arguments_of_a_release() -> None:
+    done = CliRunner().invoke(schema_command, ["unit", "--sglang", "0.5.9"], catch_exceptions=False)
+    whole = json.loads(done.stdout)
+    named = whole["properties"]["args"]["properties"]
+    assert "bf16" in named["kv-cache-dtype"]["description"]
+    assert {"tp-size", "tensor-parallel-size", "model-path"} <= set(named)
+    example = tomllib.loads((resources.units() / "annotated.toml").read_text(encoding="utf-8"))
+    assert jsonschema.Draft202012Validator(whole).is_valid(example)
+    example["args"]["port"] = [["no argument"]]
+    assert not jsonschema.Draft202012Validator(whole).is_valid(example)
+    unknown = CliRunner().invoke(schema_command, ["unit", "--sglang", "9.9"])
+    assert "9.9" in str(unknown.exception)
