@@ -14,6 +14,13 @@ READ_UP_TO = 100_000
 _START_LIMIT = "Start request repeated too quickly"
 _SKIPPED = ("was skipped because", "Condition check resulted in", "Starting requested but asserts failed")
 """systemd's own words, in no other language: before 249 the second."""
+_SLOW = (
+    ("DeepGEMM JIT Pre-Compile session", "compiles DeepGEMM kernels, 10 to 20 minutes on a cold cache"),
+    ("Running FlashInfer autotune", "FlashInfer tries out kernels"),
+    ("host memory for hierarchical KV cache", "pins host memory for hicache, longer the more it is"),
+    ("hierarchical KV host pool", "pins host memory for hicache, longer the more it is"),
+)
+"""SGLang's lines 0.4.6 on, 0.5.12 on, 0.4.8 to 0.5.16, 0.5.17 on."""
 _OUR_OWN = re.compile(r'"(?:GET|POST) /(?:health|health_generate|ready|readiness|server_info|get_server_info|'
                       r'model_info|get_model_info|v1/models|v1/completions|generate)[ ?].*HTTP/')
 """What a server logs of our asking: no sign that the start moves."""
@@ -28,7 +35,8 @@ class LogFold:
         self._old = old
         self._invocation = ""
         self._held: List[Entry] = []
-        self._value: Dict[str, Any] = {"lines": 0, "moving_lines": 0, "complete": marked}
+        self._value: Dict[str, Any] = {"heard": 0, "lines": 0, "moving_lines": 0, "complete": marked}
+        self._slow_in: Optional[str] = None
         self.last_line = ""
 
     def start_is(self, invocation: str) -> bool:
@@ -40,6 +48,7 @@ class LogFold:
 
     def feed(self, entries: Sequence[Entry]) -> Dict[str, Any]:
         """Takes entries and gives the value of a ``log`` observation. Lines of other starts are left out."""
+        self._value["heard"] += len(entries)
         for entry in entries:
             self._systemd_says(entry)
         if not self._invocation and any(entry.invocation for entry in entries):
@@ -78,11 +87,22 @@ class LogFold:
         if entry.message_id == RESTART_SCHEDULED:
             value["restart_scheduled"] = True
         self._reader.feed(entry.text)
+        self._slow(entry.text)
         if not self._marked and value["lines"] > READ_UP_TO and not self._reader.ready:
             value["complete"], value["given_up"] = False, True
         if not entry.systemd and entry.text.strip() and not _OUR_OWN.search(entry.text):
             value["moving_lines"] += 1
             self.last_line = entry.text
+
+    def _slow(self, text: str) -> None:
+        """Names what is known to take long, until its phase is over."""
+        phase = self._reader.phase.name
+        if self._slow_in is not None and (phase != self._slow_in or "autotune completed" in text):
+            self._slow_in = None
+            self._value.pop("slow", None)
+        for needle, words in _SLOW:
+            if needle in text:
+                self._value["slow"], self._slow_in = words, phase
 
     def _told(self) -> Dict[str, Any]:
         reader, value = self._reader, self._value

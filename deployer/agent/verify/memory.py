@@ -33,6 +33,9 @@ def memory(seen: Seen, expected: Expectations, now: float) -> Verdict:
         return waits("memory", "waits for the GPUs to be read once the server has loaded")
     gpus, absent = chosen(reading, expected)
     errors = list(reading.get("errors") or ())
+    slices = [name for name in expected.gpus if name.startswith("MIG-")]
+    if slices:
+        return _slices(seen, reading, slices)
     if not gpus:
         return _unread(errors, absent, expected)
     if absent:
@@ -52,6 +55,18 @@ def chosen(reading: Mapping[str, Any], expected: Expectations) -> Tuple[List[Map
         if not match:
             absent.append(name)
     return found, absent
+
+
+def _slices(seen: Seen, reading: Mapping[str, Any], names: Sequence[str]) -> Verdict:
+    """MIG devices: nvidia-smi's queries tell their processes, not their memory."""
+    own = set(reading.get("pids") or seen.pids)
+    apps = [app for app in reading.get("apps") or () if app.get("gpu") in names]
+    strangers = [str(app.get("pid")) for app in apps if app.get("pid") not in own]
+    if strangers:
+        return fails("memory", "a declared MIG device is also held by process {}".format(", ".join(strangers)))
+    if apps:
+        return passes("memory", "MIG devices held by this unit, their free memory is not told")
+    return skips("memory", "nvidia-smi tells nothing of the declared MIG devices")
 
 
 def _uuid(row: Mapping[str, Any], name: str) -> bool:
@@ -89,7 +104,8 @@ def _judge(seen: Seen, expected: Expectations, reading: Mapping[str, Any], gpus:
     visible = any(app.get("pid") in own for app in apps)
     if visible:
         mine = {app.get("gpu") for app in apps if app.get("pid") in own}
-        empty = [str(gpu.get("index")) for gpu in gpus if gpu["uuid"] not in mine]
+        sliced = any(str(uuid).startswith("MIG-") for uuid in mine)
+        empty = [] if sliced else [str(gpu.get("index")) for gpu in gpus if gpu["uuid"] not in mine]
         if empty and _needs_all(expected, len(gpus)):
             problems.append("GPU {} holds nothing of this unit".format(", ".join(empty)))
     else:

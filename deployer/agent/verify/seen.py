@@ -6,7 +6,8 @@ The values of an observation, by source:
   ``argv`` (of the main process).
 - ``log``: ``ready``, ``fatal``, ``cause``, ``evidence``, ``phase``, ``percent``, ``max_total_num_tokens``,
   ``kv_cache_dtype``, ``lost`` (messages that the journal dropped), ``elsewhere`` (the log does not go to the journal),
-  ``lines`` (of this start so far), ``complete`` (False: the start of the log is no longer there),
+  ``lines`` (of this start so far; ``heard``: of others too, ``moving_lines``: without what our
+  asking caused), ``slow`` (what is known to take long), ``complete`` (False: the start of the log is no longer there),
   ``restart_scheduled``, ``start_limit``, ``started``, ``skipped`` (systemd said so). Made by ``logfold``.
 - ``socket``: ``open`` (something accepts on the port) and ``listening``, the rows of ``facts.Socket`` for the port.
 - ``health``: ``path``, ``status`` or ``error`` (refused, timeout, reset, tls, other), ``seconds`` it took.

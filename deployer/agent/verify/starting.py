@@ -15,6 +15,8 @@ FOREIGN_GRACE = 2.0
 """Seconds that another process may hold the port before it counts: a server that was just ended may linger."""
 UNANNOUNCED_LIMIT = 30.0
 """Seconds between a healthy answer and the ready line of the same start, beyond which one of the two lies."""
+SILENT_LIMIT = 3.0
+"""Seconds after a healthy answer in which the first line of the start must have come, where there is a journal."""
 UNHEALTHY_LIMIT = 120.0
 """Seconds between the ready line and a healthy answer; the server's own probe gives up after 20 (0.4.4 on)."""
 SICK_LIMIT = 10.0
@@ -112,6 +114,8 @@ def log(seen: Seen, expected: Expectations, now: float) -> Verdict:
                              "them: the healthy answer stands in for it".format(value["lost"]), lost=value["lost"])
     if not seen.marked and (seen.answered_at is not None or expected.port is None) and not value.get("complete", True):
         return passes("log", "the journal no longer holds the beginning of this start")
+    if healthy is not None and not value.get("heard") and now - healthy > SILENT_LIMIT:
+        return passes("log", "the journal holds nothing at all of this unit, so health alone is judged")
     if healthy is not None and now - healthy > UNANNOUNCED_LIMIT:
         return fails("log", "{} answers 200, but the log of this start has no ready line".format(expected.health.path))
     return waits("log", _phase(value), phase=value.get("phase"), percent=value.get("percent"))
@@ -149,7 +153,8 @@ def _phase(value: Mapping[str, Any]) -> str:
     phase, percent = value.get("phase"), value.get("percent")
     if not phase:
         return "waits for the ready line"
-    return "{}{}".format(phase, "" if percent is None else " {:.0f} %".format(percent))
+    text = "{}{}".format(phase, "" if percent is None else " {:.0f} %".format(percent))
+    return "{}: {}".format(text, value["slow"]) if value.get("slow") else text
 
 
 def port(seen: Seen, expected: Expectations, now: float) -> Verdict:
@@ -197,7 +202,7 @@ def health(seen: Seen, expected: Expectations, now: float) -> Verdict:
     if seen.answered_at is not None:
         if seen.misses >= MISSES:
             return fails("health", "{} answered 200 before and now {}".format(path, said(answer)))
-        if not expected.health.means_ready and not _ready(seen, expected):
+        if not expected.health.means_ready and not _ready(seen, expected, now):
             return waits("health", "{} answers 200, which in this release only means that the port is open: waits for "
                                    "the ready line".format(path))
         return passes("health", _healthy_text(seen, expected), seconds=(answer or {}).get("seconds"))
@@ -218,8 +223,8 @@ def health(seen: Seen, expected: Expectations, now: float) -> Verdict:
     return waits("health", _health_wait(seen, expected))
 
 
-def _ready(seen: Seen, expected: Expectations) -> bool:
-    verdict = log(seen, expected, 0.0)
+def _ready(seen: Seen, expected: Expectations, now: float) -> bool:
+    verdict = log(seen, expected, now)
     return verdict.state.value in ("passed", "skipped")
 
 

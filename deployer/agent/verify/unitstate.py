@@ -10,7 +10,7 @@ from deployer.agent.door import run
 PROPERTIES = (
     "LoadState", "LoadError", "ActiveState", "SubState", "Result", "MainPID", "NRestarts", "ExecMainCode",
     "ExecMainStatus", "InvocationID", "ControlGroup", "Job", "ConditionResult", "ConditionTimestampMonotonic",
-    "StandardOutput", "StandardError",
+    "StandardOutput", "StandardError", "LogNamespace",
 )
 _ROOTS = ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 """Where the hierarchy that systemd itself uses may lie: legacy and hybrid, unified, and hybrid again."""
@@ -45,6 +45,8 @@ def _condition(state: Dict[str, str]) -> str:
 
 def logs_to_journal(state: Dict[str, str]) -> bool:
     """Whether what SGLang logs (on standard error) reaches the journal."""
+    if state.get("LogNamespace"):
+        return False
     error = state.get("StandardError", "")
     return (state.get("StandardOutput", "") if error in ("", "inherit") else error) in _TO_JOURNAL
 

@@ -48,6 +48,7 @@ class View:
             return
         self._progress = (now, data)
         words = [str(phase) + ("" if percent is None else " {:.0f} %".format(percent))] if phase else []
+        words += [str(log["slow"])] if log.get("slow") else []
         words.append(duration(now - begun))
         if left:
             words.append(left)
