@@ -16,7 +16,6 @@ LONGEST = 1024 * 1024
 
 _END = "\n\r\0"
 _REMARK = ("", "#", ";")
-_BLANK = (" ", "\t")
 
 
 @dataclass(frozen=True)
@@ -65,43 +64,40 @@ def physical(text: str) -> Iterator[str]:
 
 def logical(text: str, file: str, problems: list[Problem]) -> Iterator[Line]:
     """The logical lines, without remarks and empty ones; ``problems`` gets what is odd about continuation."""
-    continued: str | None = None
-    first = number = 0
+    pieces: list[str] = []                         # of a line that goes on, each with a blank for its backslash
+    first = number = size = 0
     bom = False
     for number, raw in enumerate(physical(text), 1):
         stripped = raw.strip(WHITESPACE)
         if stripped[:1] in _REMARK:
-            if not stripped and continued is not None:
+            if not stripped and pieces:
                 problems.append(Problem("continuation-into-empty-line", number, "an empty line ends what was to be "
                                         "continued: whatever stands behind it is lost", file))
-            elif stripped or continued is None:
+            elif stripped or not pieces:
                 continue
         if not bom and raw[0:1] == "\ufeff":
             raw, bom = raw[1:], True
-        if continued is None:
-            first, whole = number, raw
-        else:
-            whole = continued + raw
-        if len(whole) > LONGEST // 4 and len(whole.encode("utf-8", "surrogateescape")) > LONGEST:
+        if not pieces:
+            first, size = number, 0
+        size += len(raw) if raw.isascii() else len(raw.encode("utf-8", "surrogateescape"))
+        if size > LONGEST:
             problems.append(Problem("line-too-long", first, "systemd reads at most 1 MiB in one line", file, True))
             return
-        if stripped[-1:] == "\\":
-            if whole[-1:] == "\\" and _ends_in_backslash(whole):
-                continued = whole[:-1] + " "
+        if stripped[-1:] == "\\" and _ends_in_backslash(stripped):
+            if raw[-1:] == "\\":
+                pieces.append(raw[:-1] + " ")
                 continue
-            if raw[-1:] in _BLANK and _ends_in_backslash(stripped):
-                problems.append(Problem("blank-after-backslash", number, "a blank behind the backslash: the line does "
-                                        "not continue, and the backslash becomes part of the value", file))
-        continued = None
+            problems.append(Problem("blank-after-backslash", number, "a blank behind the backslash: the line does "
+                                    "not continue, and the backslash becomes part of the value", file))
+        whole = "".join(pieces) + raw if pieces else raw
+        pieces = []
         if stripped or whole.strip(WHITESPACE):
             yield Line(first, whole, number)
-    if continued is not None:
+    if pieces:
         problems.append(Problem("continuation-at-end", number, "the file ends in a line that is to be continued", file))
-        if continued.strip(WHITESPACE):
-            yield Line(first, continued, number)
+        if "".join(pieces).strip(WHITESPACE):
+            yield Line(first, "".join(pieces), number)
 
 
 def _ends_in_backslash(text: str) -> bool:
-    if not text.endswith("\\"):
-        return False
     return bool((len(text) - len(text.rstrip("\\"))) % 2)
