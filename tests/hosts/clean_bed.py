@@ -61,7 +61,8 @@ def hidden(hypervisor: Hypervisor, *variables: str, hold: str) -> Iterator[int]:
     while not (inside := container.pids(f"gpu-hold {hold}")):
         assert time.monotonic() < until
         time.sleep(0.05)
-    outside = next(pid for pid in hypervisor.pids(f"gpu-hold {hold}") if "/lxc/101" in hypervisor.read(f"/proc/{pid}/cgroup"))
+    outside = next(pid for pid in hypervisor.pids(f"gpu-hold {hold}")
+                   if "/lxc/101" in hypervisor.read(f"/proc/{pid}/cgroup"))
     await_holders(hypervisor, 1)
     container.run(f"mount -t tmpfs hidden /proc/{inside[0]}")
     try:

@@ -1,4 +1,4 @@
-"""A host inside a host: what holds memory out of the inner one's sight is ended from the outer one, and nothing else."""
+"""A host inside a host: what holds memory out of the inner one's sight is ended from the outer one, nothing else."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_may_be_of_a_live_unit_inside_is_spared(declared: Hypervisor, opera
 def test_a_container_inside_the_container_is_a_descendant_and_a_stranger_is_not(
     declared: Hypervisor, operator: Operator,
 ) -> None:
-    """One PID namespace further in counts as inside; the same control group with the hypervisor's namespace does not."""
+    """One PID namespace further in counts as inside; the container's control group alone does not."""
     name = declared.container.name
     inside = declared.container.run
     inside("(setsid unshare --pid --fork gpu-hold 0=7000 >/dev/null 2>&1 </dev/null &)")

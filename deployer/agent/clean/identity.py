@@ -145,21 +145,24 @@ def _own_by_descent(process: Process, place: Place, world: World) -> Optional[Id
 
 
 def _unowned(process: Process, place: Place, world: World) -> Identity:
-    """Orphan: SGLang's processes up to PID 1, and shells around them, none of which belongs to anything."""
+    """Orphan: SGLang's processes with all that descends from them, and above the first of them shells alone."""
     def foreign(why: str, live: bool = True) -> Identity:
         return Identity(HolderClass.FOREIGN, why, live, place)
 
     top = process
     family = looks_like_sglang(process)
+    starter: Optional[Process] = None
     for parent in world.ancestors(process):
         belongs = _belongs(parent, world.place(parent), world)
         if belongs:
             return foreign("its parent, pid {}, {}".format(parent.pid, belongs))
         if looks_like_sglang(parent):
-            family = True
+            family, starter = True, None
         elif parent.comm not in _WRAPPERS or parent.tty:
-            return foreign("pid {} ({}) started it and runs".format(parent.pid, parent.comm))
+            starter = starter or parent
         top = parent
+    if starter:
+        return foreign("pid {} ({}) started it and runs".format(starter.pid, starter.comm))
     if not world.adopted(top):
         return foreign("was started from outside this system (exec, attach) by what may still run")
     if not family:

@@ -26,7 +26,8 @@ class Process:
     """``marker`` and ``invocation`` are DEPLOYER_UNIT and INVOCATION_ID of its environment at its last exec.
 
     ``ns_pids`` are its pids from this PID namespace inwards; ``pidns`` the inode of its own (0: not readable).
-    ``tty`` is the number of its controlling terminal (0: none). ``devices`` are the /dev/nvidia* it has open, ``sockets`` the inodes of its sockets.
+    ``tty`` is the number of its controlling terminal (0: none).
+    ``devices`` are the /dev/nvidia* it has open, ``sockets`` the inodes of its sockets.
     """
 
     pid: int
@@ -133,13 +134,17 @@ def user_name(uid: int) -> str:
 
 
 def _stat(folder: str) -> Optional[Tuple[str, str, int, int, int, int, int]]:
-    """comm, state, ppid, start, threads, flags, controlling terminal (0: none). The comm may hold blanks and brackets: the last ``)`` ends it."""
+    """comm, state, ppid, start, threads, flags, controlling terminal (0: none).
+
+    The comm may hold blanks and brackets: the last ``)`` ends it.
+    """
     text = _read(folder + "/stat").decode("utf-8", "replace")
     head, _, tail = text.rpartition(")")
     fields = tail.split()
     if len(fields) < 20:
         return None
-    return head.partition("(")[2], fields[0], int(fields[1]), int(fields[19]), int(fields[17]), int(fields[6]), int(fields[4])
+    ppid, tty, flags, threads, start = (int(fields[place]) for place in (1, 4, 6, 17, 19))
+    return head.partition("(")[2], fields[0], ppid, start, threads, flags, tty
 
 
 def _links(folder: str, state: str, threads: int) -> Optional[List[str]]:
