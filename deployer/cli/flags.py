@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from deployer.sglang.history import Entry
 
 
-@click.command("flags")
+@click.command("flags", context_settings={"ignore_unknown_options": True})
 @click.argument("name", required=False, metavar="[NAME]")
 @click.option("--sglang", "release", metavar="V", help="As this release registers them (or the newest of a specifier).")
 @click.option("--router", is_flag=True, help="The arguments of sglang-router, not of SGLang; V is then its release.")
