@@ -201,6 +201,7 @@ def _sync(path: str) -> None:
 
 def arrive(source: BinaryIO, mark: str, name: str, base: str) -> None:
     """Unpacks what comes from ``source`` and becomes that agent; a failure is one marked line and exit status 98."""
+    os.umask(0o077)
     try:
         target = unpack(read_payload(source, name), base, name)
     except Exception as error:

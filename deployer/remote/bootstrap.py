@@ -6,7 +6,6 @@ Nothing is written to the other side before it has asked in a marked line: a fai
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import shlex
 import time
@@ -78,7 +77,7 @@ class _Heard:
     def said(self, mark: str) -> str:
         """All that is not the protocol's, for a message: the last two thousand characters."""
         text = "\n".join([*self.noise, self.out.decode("utf-8", "replace"), self.err.decode("utf-8", "replace")])
-        return re.sub(r"(?m)^.*" + mark + r".*$", "", text).strip()[-2000:]
+        return text.replace(f"{mark} password", "").strip()[-4000:]
 
 
 def new_mark() -> str:
@@ -89,12 +88,12 @@ def new_mark() -> str:
 def command(mark: str, agent: str, become: str, terminal: bool = False) -> str:
     """The one command line that is given to the login shell."""
     words = [(_TERMINAL if terminal else "") + _LOGIN, "sh", _TARGET, mark, become, agent, ROOT_FOLDER]
-    return "exec sh -c " + " ".join(f"'{word}'" for word in words)
+    return "sh -c " + " ".join(f"'{word}'" for word in words)
 
 
 def argv(mark: str, agent: str, become: str) -> list[str]:
     """The same for this machine, without a login shell."""
-    return shlex.split(command(mark, agent, become))[1:]
+    return shlex.split(command(mark, agent, become))
 
 
 def greet(stream: Stream, mark: str, bundle: Bundle, login: Login, ask: Ask) -> Hello:
@@ -197,6 +196,8 @@ class _Dialogue:
         question = Question("sudo", f"{login.user}@{login.host}",
                             f"{again}[sudo] password for {login.user} on {login.host}: ")
         answer = self._ask.secret(question)
+        if answer is None and self._answered:
+            raise self._refused()
         if answer is None:
             raise sudo.nobody_to_ask(login.host, login.user, login.target)
         self._answered = (question, answer)

@@ -11,8 +11,6 @@ TRIES = 3
 
 NEEDS_TTY = re.compile(r"(?i)must have a tty|no tty present|a terminal is required|need a terminal")
 
-_ROOT_FOLDER = "/var/lib/deployer"
-
 _REFUSALS: tuple[tuple[str, str, str], ...] = (
     (r"(?i)is not in the sudoers file|may not run sudo|is not allowed to run sudo|unknown user in sudoers",
      "{user} may not use sudo",
@@ -59,6 +57,8 @@ def nobody_to_ask(host: str, user: str, target: str) -> HostError:
 
 
 def _sudo_line(said: str) -> str:
+    # It quotes the whole command line that it was given.
+    said = re.sub(r"(?s)'(\S*sh) -c .*?' as ", r"'\1' as ", said)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     own = [line for line in lines if re.match(r"(?i)sudo(?:-rs)?:|sorry,", line)]
     return (own or lines or [""])[-1][:200]
