@@ -183,6 +183,30 @@ def test_what_runs_already_is_judged_alone(host: Host) -> None:
     assert gate(end, "unit")[0] == "failed"
 
 
+def test_the_journal_loses_lines(host: Host) -> None:
+    install(host, lines="LogRateLimitIntervalSec=5s\nLogRateLimitBurst=8")
+    text = host.read("/etc/systemd/system/s.service").replace("LogRateLimitBurst=1000000\n", "")
+    host.write("/etc/systemd/system/s.service", text)
+    host.run("systemctl daemon-reload")
+    end = watch(host, GOOD).end()
+    assert "fired up" not in host.journal("s"), "the ready line is among what was lost"
+    assert end["data"]["passed"] and "lost" in gate(end, "log")[1], verdicts(end)
+
+
+def test_a_log_that_does_not_go_to_the_journal(host: Host) -> None:
+    install(host, lines="StandardOutput=append:/var/log/s.log\nStandardError=append:/var/log/s.log")
+    end = watch(host, GOOD).end()
+    assert end["data"]["passed"] and "does not log to the journal" in gate(end, "log")[1], verdicts(end)
+
+
+def test_a_flood_of_lines(host: Host) -> None:
+    flood = "ExecStartPre=/bin/sh -c 'yes \"[2026-11-01 10:00:05 TP0] noise\" | head -n 20000'"
+    install(host, lines=flood)
+    end = watch(host, GOOD).end()
+    assert end["data"]["passed"], verdicts(end)
+    assert end["data"]["cpu_own"] < 10.0
+
+
 def test_it_goes_sick_while_settling(host: Host) -> None:
     install(host)
     watching = watch(host, dataclasses.replace(GOOD, settle=30.0))

@@ -13,8 +13,9 @@ START_GRACE = 2.0
 """Seconds in which a unit that was told to start may still show its earlier state."""
 FOREIGN_GRACE = 2.0
 """Seconds that another process may hold the port before it counts: a server that was just ended may linger."""
-UNANNOUNCED_LIMIT = 30.0
-"""Seconds between a healthy answer and the ready line of the same start, beyond which one of the two lies."""
+UNANNOUNCED_LIMIT = 45.0
+"""Seconds between a healthy answer and the ready line of the same start, beyond which one of the two lies. journald
+tells of lost messages only once its interval (30 s) is over."""
 SILENT_LIMIT = 3.0
 """Seconds after a healthy answer in which the first line of the start must have come, where there is a journal."""
 UNHEALTHY_LIMIT = 120.0
