@@ -17,8 +17,8 @@ from startlog import StartLog
 from test_causes import OOM
 from test_given_logs import CASES
 
-KEYS = ["outcome", "cause", "evidence", "sglang_version", "phases", "max_total_num_tokens", "kv_cache_dtype", "findings",
-        "remedy"]
+KEYS = ["outcome", "cause", "evidence", "sglang_version", "phases", "max_total_num_tokens", "kv_cache_dtype",
+        "findings", "remedy"]
 
 
 def run(*args: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -84,7 +84,8 @@ def test_a_journal_of_50_mb_is_read_in_seconds(tmp_path: Path, form: str) -> Non
     def written(line: str) -> str:
         if form == "json":
             return json.dumps({"__CURSOR": "s=1;i=2", "_BOOT_ID": "a" * 32, "_HOSTNAME": "gpu1",
-                               "SYSLOG_IDENTIFIER": "python", "_SYSTEMD_UNIT": "x.service", "_SYSTEMD_INVOCATION_ID": "b" * 32, "MESSAGE": line})
+                               "SYSLOG_IDENTIFIER": "python", "_SYSTEMD_UNIT": "x.service",
+                               "_SYSTEMD_INVOCATION_ID": "b" * 32, "MESSAGE": line})
         return f"Nov 20 11:11:31 gpu1 python[3388]: {line}" if form == "short" else line
 
     serving = [

@@ -23,8 +23,7 @@ class Noted(NamedTuple):
 _LINES: Tuple[Tuple[str, str, str], ...] = (
     ("fp8-kv-no-scales-line", "Using FP8 KV cache but no scaling factors provided",
      "An argument or a model hook asked for an FP8 KV cache without scaling factors: accuracy on long contexts can "
-     "suffer. It says "
-     "nothing about scales in the checkpoint. To be sure set --kv-cache-dtype (bf16 from 0.5.4 on)."),
+     "suffer. It says nothing about scales in the checkpoint. To be sure set --kv-cache-dtype (bf16 from 0.5.4 on)."),
     ("max-running-requests-capped", "max_running_requests was reduced from",
      "Fewer requests than asked for run at once: more KV memory (--mem-fraction-static), or ask for less."),
     ("max-running-requests-capped", "max_running_requests is capped to",
@@ -54,8 +53,8 @@ class Findings:
             if value.strip("'\"*") not in ("", "None", "null", "<redacted>", "[redacted]", "REDACTED"):
                 self._seen.setdefault("api-key-in-log", Noted(
                     "api-key-in-log", "",
-                        "SGLang logs its arguments with the API key in clear: treat the journal as secret, "
-                    "change a key that others could read."))
+                        "SGLang logs its arguments with the API key in clear: treat the journal as secret, change a "
+                    "key that others could read."))
 
     def all(self, known: Known, starting: bool, cause: Optional[str]) -> List[Noted]:
         """What holds now, the cause of a failure not among it."""
@@ -72,8 +71,8 @@ class Findings:
         if stalled:
             found.setdefault("weights-stalled", Noted(
                 "weights-stalled", stalled,
-                    "Reading one shard took many minutes: look at the disk or the network file system "
-                "(dmesg, iostat, nfsiostat), and whether others read from it."))
+                    "Reading one shard took many minutes: look at the disk or the network file system (dmesg, iostat, "
+                "nfsiostat), and whether others read from it."))
         found.pop(cause or "", None)
         return list(found.values())
 

@@ -87,7 +87,9 @@ class LogReader:
         """Whether a line can mean anything to a server that is ready and well."""
         if raw[:1] != "{":
             return any(needle in raw for needle in TELLING)
-        return '"MESSAGE":"' not in raw.replace('": "', '":"', 64) or any(needle in raw for needle in _TELLING_OBJECTS)
+        if ('"MESSAGE":"' not in raw and '"MESSAGE": "' not in raw) or self._start.invocation not in raw:
+            return True
+        return any(needle in raw for needle in _TELLING_OBJECTS)
 
     def _line(self, line: Line) -> None:
         event = systemd.event(line)

@@ -41,8 +41,8 @@ def _bad_flag(known: Known, seen: Seen) -> str:
         return "Add what is missing: {}.".format(quoted or seen.match["rest"].strip())
     said = "; ".join("`{}` does not exist in this release{}".format(name, _instead(name)) for name in names)
     return (
-        "{}. Drop or replace it; `deployer flags NAME` says which releases know an argument, `deployer check` finds it "
-        "beforehand."
+        "{}. Drop or replace it; `deployer flags NAME` says which releases know an argument, `deployer check` finds "
+        "it beforehand."
     ).format(said or "The server was given an argument that it does not know")
 
 

@@ -16,14 +16,12 @@ def _driver(known: Known, seen: Seen) -> str:
         has = " (it serves CUDA {}.{})".format(version // 1000, version % 1000 // 10)
     if "803" in seen.text or "804" in seen.text:
         return (
-            "The NVIDIA driver and the CUDA libraries do not fit each other: after a driver upgrade reboot (or "
-            "reload the kernel "
-            "module), take CUDA compat libraries out of LD_LIBRARY_PATH, or install a newer driver."
+            "The NVIDIA driver and the CUDA libraries do not fit each other: after a driver upgrade reboot (or reload "
+            "the kernel module), take CUDA compat libraries out of LD_LIBRARY_PATH, or install a newer driver."
         )
     return (
         "The NVIDIA driver{} is older than the CUDA build of torch needs: install a newer driver and reboot, or a "
-        "torch and "
-        "sgl-kernel built for the CUDA version of this driver (nvidia-smi shows it at the top right)."
+        "torch and sgl-kernel built for the CUDA version of this driver (nvidia-smi shows it at the top right)."
     ).format(has)
 
 
@@ -31,34 +29,29 @@ def _no_device(known: Known, seen: Seen) -> str:
     if "ordinal" in seen.text:
         tp = known.arg("tp_size")
         return (
-            "There are fewer GPUs than ranks: compare --tp-size{} (times --dp-size and --pp-size, from "
-            "--base-gpu-id on) with "
-            "`nvidia-smi -L` and with CUDA_VISIBLE_DEVICES of the unit (PrivateDevices= and DeviceAllow= hide GPUs "
-            "too)."
+            "There are fewer GPUs than ranks: compare --tp-size{} (times --dp-size and --pp-size, from --base-gpu-id "
+            "on) with `nvidia-smi -L` and with CUDA_VISIBLE_DEVICES of the unit (PrivateDevices= and DeviceAllow= "
+            "hide GPUs too)."
         ).format(" {}".format(tp) if tp else "")
     return (
         "The process sees no GPU. Look at CUDA_VISIBLE_DEVICES in the unit, and at its sandbox: PrivateDevices=yes "
-        "and a "
-        "DeviceAllow= without /dev/nvidia* hide them. Then `nvidia-smi -L` as the unit's user; without a device "
-        "there either "
-        "the driver is not loaded. --tp-size must not exceed what is there."
+        "and a DeviceAllow= without /dev/nvidia* hide them. Then `nvidia-smi -L` as the unit's user; without a device "
+        "there either the driver is not loaded. --tp-size must not exceed what is there."
     )
 
 
 def _fabric(known: Known, seen: Seen) -> str:
     return (
-        "The NVSwitch fabric is not up: start nvidia-fabricmanager (`systemctl enable --now nvidia-fabricmanager`) "
-        "in exactly the "
-        "version of the driver, and let the unit start After= it."
+        "The NVSwitch fabric is not up: start nvidia-fabricmanager (`systemctl enable --now nvidia-fabricmanager`) in "
+        "exactly the version of the driver, and let the unit start After= it."
     )
 
 
 def _arch(known: Known, seen: Seen) -> str:
     return (
         "The kernels are not built for this GPU generation: install wheels of torch and sgl-kernel that are (their "
-        "CUDA version "
-        "decides: sm_120 needs CUDA 12.8 or newer), take another SGLang release, another attention or MoE backend, "
-        "or another GPU."
+        "CUDA version decides: sm_120 needs CUDA 12.8 or newer), take another SGLang release, another attention or "
+        "MoE backend, or another GPU."
     )
 
 
@@ -66,14 +59,13 @@ def _jit(known: Known, seen: Seen) -> str:
     missing = re.search(r"(?:fatal error|Fehler|fatale|fatal): ([\w./-]+\.(?:h|hpp|cuh)):", seen.text)
     if missing and missing[1] == "Python.h":
         return (
-            "Install the C headers of the interpreter (python3-dev of the same version) beside gcc; nvcc and CUDA_HOME "
-            "are not the matter here."
+            "Install the C headers of the interpreter (python3-dev of the same version) beside gcc; nvcc and "
+            "CUDA_HOME are not the matter here."
         )
     return (
         "A kernel has to be compiled at the start and cannot{}: install the CUDA toolkit in the version of torch's "
-        "CUDA with nvcc "
-        "and headers, a C++ compiler and ninja, and set CUDA_HOME (and PATH, so that nvcc is found) in the unit. "
-        "The memory settings that SGLang suggests beside it do not help."
+        "CUDA with nvcc and headers, a C++ compiler and ninja, and set CUDA_HOME (and PATH, so that nvcc is found) in "
+        "the unit. The memory settings that SGLang suggests beside it do not help."
     ).format(": {} is missing".format(missing[1]) if missing else "")
 
 
@@ -110,8 +102,8 @@ CAUSES = (
     ), ("unknown",)),
     Cause("jit-compile-failed", 33, "a kernel must be compiled at the start and cannot", _jit, (
         sign(": ",
-             r"^\S+:\d+:\d+: " + _FATAL + ": |"
-             "^(?:g\\+\\+|gcc|cc1plus|cc|c\\+\\+|x86_64-linux-gnu-g\\S+): " + _FATAL + ": ", strength=9),
+             r"^\S+:\d+:\d+: " + _FATAL + ": |^(?:g\\+\\+|gcc|cc1plus|cc|c\\+\\+|x86_64-linux-gnu-g\\S+): "
+             "" + _FATAL + ": ", strength=9),
         sign("Could not find nvcc", strength=8),
         sign("nvcc fatal", r"^nvcc fatal\s*:", strength=8),
         sign("ptxas", r"ptxas fatal\s*:|^ptxas .*: error", strength=8),

@@ -45,8 +45,7 @@ def _hicache(known: Known, seen: Seen) -> str:
         "") else " (now --hicache-ratio {})".format(ratio) if ratio else ""
     return (
         "The host pool of the hierarchical cache does not fit into host memory{}: take a smaller --hicache-ratio or "
-        "set "
-        "--hicache-size in GB per rank{}. Each rank takes as much, and SGLang keeps 10 GiB free."
+        "set --hicache-size in GB per rank{}. Each rank takes as much, and SGLang keeps 10 GiB free."
     ).format(figures, now)
 
 
@@ -54,9 +53,8 @@ def _pinned(known: Known, seen: Seen) -> str:
     size = " of {:.0f} GB".format(known.host_pool) if known.host_pool else ""
     return (
         "The host pool{} cannot be page-locked: set LimitMEMLOCK=infinity in the unit (an unprivileged container "
-        "clamps it: "
-        "compare /proc/MainPID/limits), or take a smaller --hicache-size, or from 0.5.19 on smaller pieces with "
-        "SGLANG_HICACHE_HOST_REGISTER_CHUNK_GB."
+        "clamps it: compare /proc/MainPID/limits), or take a smaller --hicache-size, or from 0.5.19 on smaller pieces "
+        "with SGLANG_HICACHE_HOST_REGISTER_CHUNK_GB."
     ).format(size)
 
 
@@ -69,10 +67,8 @@ def _permission(known: Known, seen: Seen) -> str:
     path = _path(seen)
     return (
         "{} cannot be written by the unit's user. Give the service a home and a cache: CacheDirectory=sglang with "
-        "HOME, "
-        "XDG_CACHE_HOME, HF_HOME, TRITON_CACHE_DIR and FLASHINFER_WORKSPACE_BASE pointing into it, and open the "
-        "path in "
-        "ProtectSystem=/ProtectHome= (ReadWritePaths=) where they are set."
+        "HOME, XDG_CACHE_HOME, HF_HOME, TRITON_CACHE_DIR and FLASHINFER_WORKSPACE_BASE pointing into it, and open the "
+        "path in ProtectSystem=/ProtectHome= (ReadWritePaths=) where they are set."
     ).format(path or "A cache directory")
 
 
@@ -102,8 +98,7 @@ def _real_disk(known: Known, match: "re.Match[str]") -> bool:
 def _shm(known: Known, seen: Seen) -> str:
     return (
         "/dev/shm is too small for the ranks to talk to each other: start the container with --shm-size=32g or "
-        "--ipc=host "
-        "(systemd units see the host's own /dev/shm: look with `df -h /dev/shm`)."
+        "--ipc=host (systemd units see the host's own /dev/shm: look with `df -h /dev/shm`)."
     )
 
 
@@ -114,21 +109,19 @@ def _python(known: Known, seen: Seen) -> str:
         name = match[1] if match else "the library"
         package = " (package libnuma1 or numactl)" if name.startswith("libnuma") else ""
         return (
-            "Install the system library that is missing: {}{}; CUDA libraries come with a torch and "
-            "sgl-kernel that match."
+            "Install the system library that is missing: {}{}; CUDA libraries come with a torch and sgl-kernel that "
+            "match."
         ).format(
             name, package)
     if "No module named" in text or "not installed" in text:
         match = re.search(r"No module named '?([\w.]+)", text)
         return (
             "{} is missing in this Python environment: check that ExecStart= uses the right venv, and install the "
-            "release "
-            "anew into it (with its own torch and sgl-kernel)."
+            "release anew into it (with its own torch and sgl-kernel)."
         ).format(match[1] if match else "A package")
     return (
         "The Python environment does not fit together: reinstall torch and sgl-kernel (sglang-kernel in newer "
-        "releases) in the "
-        "versions that this SGLang release pins, best into a fresh venv."
+        "releases) in the versions that this SGLang release pins, best into a fresh venv."
     )
 
 

@@ -101,9 +101,8 @@ def _graphs(known: Known, seen: Seen) -> str:
     if prefill and known.new_graph_flags is not False:
         batch += " and, for the prefill graph, --cuda-graph-max-bs-prefill"
     return (
-        "Weights and KV pool fit, the CUDA graphs do not{}: lower --mem-fraction-static{}, lower the largest "
-        "captured batch with "
-        "{}, or as a last resort turn the graph off with {}."
+        "Weights and KV pool fit, the CUDA graphs do not{}: lower --mem-fraction-static{}, lower the largest captured "
+        "batch with {}, or as a last resort turn the graph off with {}."
     ).format(_figures(seen), _fraction(known), batch, disable)
 
 
@@ -131,9 +130,8 @@ def _held(known: Known, seen: Seen) -> str:
     elif low:
         text += ": the fullest one has {:.1f} GB free".format(float(low[1]))
     return text + (
-        ". Find it with nvidia-smi (or `deployer gpus HOST`), end it (`deployer clean HOST`), and wait until a "
-        "dying one has "
-        "given its memory back. Nothing to see there: it may sit in another container."
+        ". Find it with nvidia-smi (or `deployer gpus HOST`), end it (`deployer clean HOST`), and wait until a dying "
+        "one has given its memory back. Nothing to see there: it may sit in another container."
     )
 
 

@@ -16,13 +16,11 @@ def _model(known: Known, seen: Seen) -> str:
     if any(word in seen.text for word in ("any model weights", "incomplete", "eserializ", ".safetensors")):
         return (
             "The model directory{} is there but not its weight files, or not whole: finish the copy (compare sizes "
-            "with the "
-            "source; a git clone without LFS leaves pointer files), or correct --model-path."
+            "with the source; a git clone without LFS leaves pointer files), or correct --model-path."
         ).format(" " + path if path else "")
     return (
         "Correct --model-path{}: on this host there is no such directory (or not for the unit's user), so the "
-        "libraries take it for a name on "
-        "the hub. A mount that comes up later needs RequiresMountsFor= in the unit."
+        "libraries take it for a name on the hub. A mount that comes up later needs RequiresMountsFor= in the unit."
     ).format(" (now {})".format(path) if path else "")
 
 
@@ -45,30 +43,27 @@ def _download(known: Known, seen: Seen) -> str:
     text = seen.text.lower()
     if "outgoing traffic" in text or "offline" in text:
         return (
-            "The hub may not be asked (HF_HUB_OFFLINE) and the model is not in the cache: fill the cache that "
-            "HF_HOME points to, "
-            "unset HF_HUB_OFFLINE (with HF_TOKEN where the model needs it), or copy the model and give its "
+            "The hub may not be asked (HF_HUB_OFFLINE) and the model is not in the cache: fill the cache that HF_HOME "
+            "points to, unset HF_HUB_OFFLINE (with HF_TOKEN where the model needs it), or copy the model and give its "
             "directory as --model-path."
         )
     if "connect" in text or "resolve" in text or "resolution" in text or "unreachable" in text or "max retries" in text:
         return (
             "The hub cannot be reached from this host: give the unit its proxy (https_proxy), or copy the model and "
-            "give its "
-            "directory as --model-path; with a full cache set HF_HUB_OFFLINE=1 and HF_HOME (HF_TOKEN does not help "
-            "here)."
+            "give its directory as --model-path; with a full cache set HF_HUB_OFFLINE=1 and HF_HOME (HF_TOKEN does "
+            "not help here)."
         )
     return (
         "The hub refuses: accept the model's terms there and give the unit a token that may read it, HF_TOKEN "
-        "(`[secrets]` in the "
-        "settings), or copy the model to the host and give its directory as --model-path."
+        "(`[secrets]` in the settings), or copy the model to the host and give its directory as --model-path (or fill "
+        "the cache that HF_HOME points to and set HF_HUB_OFFLINE=1)."
     )
 
 
 def _code(known: Known, seen: Seen) -> str:
     return (
-        "The model brings its own code: read it, then start with --trust-remote-code; or take a release of SGLang "
-        "and transformers "
-        "that knows this model and tokenizer."
+        "The model brings its own code: read it, then start with --trust-remote-code; or take a release of SGLang and "
+        "transformers that knows this model and tokenizer."
     )
 
 

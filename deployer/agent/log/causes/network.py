@@ -25,11 +25,9 @@ def _dist_port(known: Known, seen: Seen) -> str:
     port = next((group for group in match.groups() if group), "") if match else ""
     own = known.arg("port")
     return (
-        "An internal port{} is taken: give another --dist-init-addr (with DP attention its port and the next few "
-        "are used) or "
-        "--nccl-port, or put --port{} at least 300 away from every other SGLang on this host (internal ports lie "
-        "above it, the "
-        "rendezvous at +233)."
+        "An internal port{} is taken: give another --dist-init-addr (with DP attention its port and the next few are "
+        "used) or --nccl-port, or put --port{} at least 300 away from every other SGLang on this host (internal ports "
+        "lie above it, the rendezvous at +233)."
     ).format(" ({})".format(port) if port else "", " (now {})".format(own) if own else "")
 
 
@@ -46,10 +44,8 @@ def _peer(known: Known, seen: Seen) -> str:
     address = known.arg("dist_init_addr")
     return (
         "The other node does not join{}: start all nodes within the time limit (--dist-timeout), with the same "
-        "--dist-init-addr{} and "
-        "--nnodes and their own --node-rank; open the port in the firewall, and name the interface "
-        "(NCCL_SOCKET_IFNAME, "
-        "GLOO_SOCKET_IFNAME) where a host has several."
+        "--dist-init-addr{} and --nnodes and their own --node-rank; open the port in the firewall, and name the "
+        "interface (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME) where a host has several."
     ).format(" ({})".format(joined[1]) if joined else "", " ({})".format(address) if address else "")
 
 
@@ -74,11 +70,9 @@ def _deepgemm(known: Known, seen: Seen) -> str:
     model = known.arg("model_path", "MODEL")
     tp = known.arg("tp_size", "N")
     return (
-        "The kernels were still being compiled: compile them once beforehand with the server's own arguments "
-        "(`python -m "
-        "sglang.compile_deep_gemm --model {} --tp {}`), keep the cache (SGLANG_DG_CACHE_DIR on a disk that stays), "
-        "and raise "
-        "--dist-timeout."
+        "The kernels were still being compiled: compile them once beforehand with the server's own arguments (`python "
+        "-m sglang.compile_deep_gemm --model {} --tp {}`), keep the cache (SGLANG_DG_CACHE_DIR on a disk that stays), "
+        "and raise --dist-timeout."
     ).format(model, tp)
 
 

@@ -18,18 +18,15 @@ def _watchdog(known: Known, seen: Seen) -> str:
     match = re.search(r"watchdog_timeout=([\d.]+)", seen.text)
     return (
         "A forward pass hung{}: read the stack dump before this line for what it waits in (a collective: a rank is "
-        "gone or slow; a "
-        "compiler: the first use of a kernel). Only when it was merely slow raise --watchdog-timeout."
+        "gone or slow; a compiler: the first use of a kernel). Only when it was merely slow raise --watchdog-timeout."
     ).format(" for more than {} s".format(match[1]) if match else "")
 
 
 def _warmup(known: Known, seen: Seen) -> str:
     return (
-        "The server came up, its own first request did not succeed. It asks itself over HTTP: with http_proxy in "
-        "the unit's "
-        "environment set no_proxy to 127.0.0.1,localhost and the address of --host. Otherwise read the traceback "
-        "after this line; "
-        "--skip-server-warmup (0.4.9 on) leaves the request out."
+        "The server came up, its own first request did not succeed. It asks itself over HTTP: with http_proxy in the "
+        "unit's environment set no_proxy to 127.0.0.1,localhost and the address of --host. Otherwise read the "
+        "traceback after this line; --skip-server-warmup (0.4.9 on) leaves the request out."
     )
 
 
@@ -54,8 +51,7 @@ def _exception(known: Known, seen: Seen) -> str:
             return advice
     return (
         "No rule is known for this exception: `{}`. Read the traceback in the log; search SGLang's issues for its "
-        "last line, and try "
-        "a neighbouring release."
+        "last line, and try a neighbouring release."
     ).format(re.sub(r"^\[[^\]]*\] ", "", seen.text).strip()[:240])
 
 

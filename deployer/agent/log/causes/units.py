@@ -14,9 +14,8 @@ def _exec(known: Known, seen: Seen) -> str:
     program = seen.match["program"] if seen.match and "program" in seen.match.re.groupindex else ""
     return (
         "Correct ExecStart= of the unit: {} cannot be run. It must exist, be executable, and its interpreter (the "
-        "first line "
-        "of a script, the python that a venv links to) must exist too; after an upgrade of the venv push the unit "
-        "again."
+        "first line of a script, the python that a venv links to) must exist too; after an upgrade of the venv push "
+        "the unit again."
     ).format(program or "its program")
 
 
@@ -27,10 +26,8 @@ def _step(name: str, strength: int = 3) -> str:
 def _timeout(known: Known, seen: Seen) -> str:
     return (
         "Set TimeoutStartSec= of the unit longer than the slowest load (cold page cache, first kernel compilation): "
-        "systemd "
-        "ended a start that was still running. With Type=exec or simple the start does not wait for the model at "
-        "all; with "
-        "Type=notify something must report readiness, which SGLang does not."
+        "systemd ended a start that was still running. With Type=exec or simple the start does not wait for the model "
+        "at all; with Type=notify something must report readiness, which SGLang does not."
     )
 
 
@@ -51,32 +48,29 @@ CAUSES = (
     )),
     Cause("chdir-failed", 1, "the working directory cannot be entered (200/CHDIR)", _fixed(
         "Correct WorkingDirectory= of the unit: the directory must exist and be open to the unit's user; a leading "
-        "'-' makes "
-        "it optional."), (
+        "'-' makes it optional."), (
         sign("Failed at step CHDIR", _step("CHDIR"), SAID, 3),
         sign("Changing to the requested working directory failed", kind=SAID, strength=2),
         sign("status=200/CHDIR", kind=SAID),
     )),
     Cause("namespace-failed", 1, "the unit's sandbox cannot be set up (226/NAMESPACE)", _fixed(
         "A path named in ReadWritePaths=, ReadOnlyPaths=, BindPaths= or InaccessiblePaths= does not exist, or the "
-        "host (an "
-        "unprivileged container) allows no mount namespaces: create the path, put '-' before it, or drop the "
+        "host (an unprivileged container) allows no mount namespaces: create the path, put '-' before it, or drop the "
         "directive."), (
         sign("Failed to set up mount namespacing", kind=SAID, strength=3),
         sign("Failed at step NAMESPACE", _step("NAMESPACE"), SAID, 2),
         sign("status=226/NAMESPACE", kind=SAID),
     )),
     Cause("credentials-failed", 1, "a credential of the unit cannot be loaded (243/CREDENTIALS)", _fixed(
-        "The source of a LoadCredential directive is missing or unreadable for systemd: create it (root, mode 0600) or "
-        "push the unit again, which writes it."), (
+        "The source of a LoadCredential directive is missing or unreadable for systemd: create it (root, mode 0600) "
+        "or push the unit again, which writes it."), (
         sign("Failed to set up credentials", kind=SAID, strength=3),
         sign("Failed at step CREDENTIALS", _step("CREDENTIALS"), SAID, 2),
         sign("status=243/CREDENTIALS", kind=SAID),
     )),
     Cause("unit-resources", 1, "systemd cannot read what the unit refers to", _fixed(
         "A file of EnvironmentFile= is missing, unreadable or not valid UTF-8: create or correct it, or put '-' "
-        "before its "
-        "path where it is optional."), (
+        "before its path where it is optional."), (
         sign("Failed to load environment files", kind=SAID, strength=3),
         sign("Failed to run 'start' task", kind=SAID, strength=2),
     )),
@@ -86,9 +80,8 @@ CAUSES = (
     Cause("start-timeout", 81, "systemd ended a start that was still running", _timeout),
     Cause("start-limit-hit", 90, "systemd gave up after too many failed starts, and the log holds no better cause",
         _fixed(
-        "Repair the step that fails before SGLang runs (mostly an ExecStartPre= check: run its command by hand as "
-        "the unit's "
-        "user), then `systemctl reset-failed UNIT` and start again.")),
+        "Repair the step that fails before SGLang runs (mostly an ExecStartPre= check: run its command by hand as the "
+        "unit's user), then `systemctl reset-failed UNIT` and start again.")),
     Cause("start-pre-failed", 91, "a command before or after the server's own failed", _fixed(
         "Run the commands of ExecStartPre= and ExecStartPost= by hand as the unit's user and repair the one that "
         "fails.")),
