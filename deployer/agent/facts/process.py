@@ -115,7 +115,8 @@ def start_of(pid: int, proc: str = "/proc") -> Optional[Tuple[int, str]]:
     stat = _stat("{}/{}".format(proc, pid))
     if not stat:
         return None
-    return stat[3], "Z" if stat[1] == "Z" and stat[4] <= 1 else stat[1]
+    # A leader that has ended while its threads go on is shown as a zombie, and is none.
+    return stat[3], "S" if stat[1] == "Z" and stat[4] > 1 else stat[1]
 
 
 def since(start: int) -> float:
