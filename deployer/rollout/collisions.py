@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from deployer.protocol.finding import Finding, Level
+from deployer.rollout.preflight import lowest
 from deployer.settings.model import Host, UnitSettings
+from deployer.sglang import ports
 from deployer.sglang.catalogue import catalogue
 
-_DEFAULT_PORTS = {"sglang": 30000, "router": 30000}
-"""server_args.py and router_args.py of every release that the catalogue holds."""
+_ROUTER_PORT = 30000
+"""router_args.py of every release that the catalogue holds."""
 
 
 def on_host(host: Host, units: Sequence[UnitSettings]) -> list[Finding]:
@@ -23,25 +25,31 @@ def on_host(host: Host, units: Sequence[UnitSettings]) -> list[Finding]:
 
 
 def _ports(host: Host, unit: UnitSettings, other: UnitSettings) -> Iterator[Finding]:
-    mine, theirs = ports(unit), ports(other)
-    for number in mine.keys() & theirs.keys():
+    """Ports that both will surely take are an error; those that one may take by chance, a warning."""
+    told: set[tuple[int, int]] = set()
+    for pair in ports.collisions(ports_of(unit), ports_of(other)):
+        where = (max(pair.mine.low, pair.other.low), min(pair.mine.high, pair.other.high))
+        if where in told or not (pair.certain or pair.mine.fixed or pair.other.fixed):
+            continue
+        told.add(where)
+        certain = pair.certain
         yield Finding(
-            "port-collision", Level.ERROR, f"on {host.name}, {unit.name} and {other.name} both take port {number} "
-            f"({mine[number]}, {theirs[number]})", ("args", mine[number]),
-            hint=f"give one of the two another {mine[number]}")
+            "port-collision" if certain else "port-by-chance", Level.ERROR if certain else Level.WARNING,
+            f"on {host.name}, {unit.name} and {other.name} {'both take' if certain else 'may both take'} port "
+            f"{where[0]} ({_words(pair.mine)}, {_words(pair.other)})", ("args", pair.mine.argument),
+            hint=f"give one of the two another {pair.mine.argument}" if certain else "pin nccl-port in each of the two")
 
 
-def ports(unit: UnitSettings) -> dict[int, str]:
-    """The ports that a unit's arguments name: number -> argument."""
-    known = catalogue(unit.program)
-    declared = {known.dest(name): (name, value) for name, value in unit.args.items()}
-    found: dict[int, str] = {}
-    for dest in ("port", "nccl_port", "grpc_port", "disaggregation_bootstrap_port", "dist_init_addr"):
-        name, value = declared.get(dest, (dest, _DEFAULT_PORTS[unit.program] if dest == "port" else None))
-        text = str(value).rpartition(":")[2]
-        if text.isdigit():
-            found.setdefault(int(text), name)
-    return found
+def _words(port: ports.Port) -> str:
+    return f"{port.what}: --{port.argument}" if port.what != "HTTP" else "--port"
+
+
+def ports_of(unit: UnitSettings) -> list[ports.Port]:
+    """All ports that a unit will take."""
+    if unit.program == "router":
+        port = unit.args.get("port", _ROUTER_PORT)
+        return [ports.Port(int(str(port)), int(str(port)), "HTTP")] if str(port).isdigit() else []
+    return ports.ports(unit.args, lowest(unit.sglang) or catalogue().releases[-1])
 
 
 def _gpus(host: Host, unit: UnitSettings, others: Sequence[UnitSettings]) -> Iterator[Finding]:

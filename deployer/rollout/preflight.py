@@ -11,21 +11,27 @@ from packaging.version import InvalidVersion, Version
 from deployer.protocol.codec import Unknown
 from deployer.protocol.facts import Facts, Gpu
 from deployer.protocol.finding import Finding, Level
-from deployer.protocol.holder import Holder, HolderClass
 from deployer.render.model import Release
+from deployer.rollout import in_the_way
 from deployer.rollout.units import argument
 from deployer.settings.model import UnitSettings
+from deployer.sglang import checkpoint, fits
 
 SYSTEMD_NEEDED = 247
 """LoadCredential=; systemd's release notes."""
 DISK_NEEDED = 64 << 20
 
 
-def judge(settings: UnitSettings, release: Release, facts: Facts, *, overwrite_drift: bool = False) -> list[Finding]:
-    """Everything that speaks against this release on this host, gravest first, each with its place in the settings."""
+def judge(settings: UnitSettings, release: Release, facts: Facts, *, overwrite_drift: bool = False,
+          scope: str | None = None, hypervisor: str | None = None) -> list[Finding]:
+    """Everything that speaks against this release on this host, gravest first, each with its place in the settings.
+
+    ``scope``: how far this push cleans, where not as declared. ``hypervisor``: the host's, by name.
+    """
     found = [
         *_systemd(facts), *_version(settings, facts), *_disk(facts), *_port(settings, release, facts),
-        *_gpus(settings, facts), *_holders(settings, facts), *_memory(settings, facts),
+        *_gpus(settings, facts), *_holders(settings, facts, scope, hypervisor), *_memory(settings, facts),
+        *_checkpoint(settings, facts),
         *(() if overwrite_drift else _drift(facts)), *facts.findings,
     ]
     order = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2}
@@ -120,35 +126,13 @@ def _gpus(settings: UnitSettings, facts: Facts) -> Iterator[Finding]:
                       key=("args", "tp-size"))
 
 
-def _holders(settings: UnitSettings, facts: Facts) -> Iterator[Finding]:
+def _holders(settings: UnitSettings, facts: Facts, scope: str | None, hypervisor: str | None) -> Iterator[Finding]:
     if isinstance(facts.holders, Unknown):
         if settings.gpu.devices is not None:
             yield Finding("holders-unknown", Level.WARNING, f"GPU holders are not known: {facts.holders.reason}")
         return
     gpus = {gpu.uuid: gpu.index for gpu in meant(settings, facts)}
-    for holder in foreign(facts.holders, set(gpus), settings.unit):
-        memory = sum(held or 0 for uuid, held in holder.memory.items() if uuid in gpus)
-        on = ", ".join(str(gpus[uuid]) for uuid in holder.memory if uuid in gpus)
-        whose = holder.unit or holder.container or holder.session or f"user {holder.user}"
-        yield Finding(
-            "foreign-holder", Level.ERROR,
-            f"pid {holder.pid} of {whose} holds {f'{memory} MiB' if memory else 'memory'} on GPU {on or '?'}: "
-            f"{' '.join(holder.argv)[:80]} ({holder.proof})", key=("gpu", "clean"),
-            hint=f"stop it, or declare other devices; deployer gpus shows all ({_choice(holder)})",
-        )
-
-
-def foreign(holders: tuple[Holder, ...], gpus: set[str], unit: str) -> list[Holder]:
-    """Holders on these GPUs that a push of ``unit`` must not end. Graphics and monitoring are not in its way."""
-    return [holder for holder in holders
-            if holder.holder_class in (HolderClass.FOREIGN, HolderClass.OWN) and holder.unit != unit
-            and gpus & set(holder.memory)]
-
-
-def _choice(holder: Holder) -> str:
-    if holder.unit:
-        return f"systemctl stop {holder.unit}"
-    return "ask its owner" if holder.session else "deployer clean --scope all asks before ending it"
+    yield from in_the_way.judge(facts.holders, gpus, settings.unit, scope or settings.gpu.clean, hypervisor)
 
 
 def _memory(settings: UnitSettings, facts: Facts) -> Iterator[Finding]:
@@ -163,6 +147,36 @@ def _memory(settings: UnitSettings, facts: Facts) -> Iterator[Finding]:
                       f"hicache-size {size} GB × {ranks} ranks pins {wanted / 1e9:.0f} GB, "
                       f"the host has {total / 1e9:.0f} GB in all", key=("args", "hicache-size"),
                       hint=f"at most {max(0, int((total - (10 << 30)) / ranks / 1e9))} per rank")
+
+
+def _checkpoint(settings: UnitSettings, facts: Facts) -> Iterator[Finding]:
+    """What the checkpoint's own files say against the arguments: a KV dtype that would change silently, above all."""
+    texts = {text.path.rpartition("/")[2]: text.text for text in facts.texts if isinstance(text.text, str)}
+    if settings.program != "sglang" or not texts:
+        return
+    release = facts.sglang if isinstance(facts.sglang, str) else lowest(settings.sglang)
+    if release is None:
+        return
+    try:
+        found = checkpoint.read(texts)
+    except checkpoint.NoCheckpoint as error:
+        yield Finding("no-checkpoint", Level.WARNING, f"the model's folder on the host: {error}",
+                      key=("args", "model-path"))
+        return
+    yield from fits.judge(settings.args, found, release)
+
+
+def lowest(declared: str) -> str | None:
+    """The oldest release that is declared; None where none of the known ones is meant."""
+    from deployer.sglang.catalogue import catalogue
+    from deployer.sglang.version import Unreadable, is_release
+
+    if is_release(declared):
+        return declared
+    try:
+        return next(iter(catalogue().matching(declared)), None)
+    except Unreadable:
+        return None
 
 
 def _drift(facts: Facts) -> Iterator[Finding]:
