@@ -238,3 +238,18 @@ def test_damaged_logs(data: st.DataObject) -> None:
 def test_the_splitter_loses_no_text(text: str) -> None:
     parts = [line.text for line in Splitter().split("[2025-01-01 10:00:00 TP0] x" + text.replace("\r", ""))]
     assert parts and parts[0].startswith("[2025-01-01 10:00:00 TP0] x")
+
+
+@pytest.mark.parametrize("form", ["{at},123 - sglang.srt.x - INFO - "
+                                  "{text}", "{at} INFO sglang: {text}", "[{at}] [INFO] {text}"])
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_log_format_of_ones_own(form: str, release: str) -> None:
+    """SGLANG_LOGGING_CONFIG_PATH: another format, in which no rank is named."""
+    log = StartLog(release, 4).to("ready")
+    lines = [form.format(at=line[1:20], text=line.split("] ", 1)[1]) if line.startswith("[20") else line
+             for line in log.lines]
+    found = explain(lines)
+    assert (found.outcome, found.max_total_num_tokens, found.kv_cache_dtype) == ("ready", 400000, "bfloat16")
+    seconds = {phase.name: phase.seconds for phase in found.phases}
+    assert (seconds["weights"], seconds["cuda-graph"], seconds["ready"]) == (10, 6, 31)
+    assert explain(lines[:-1]).outcome == "starting"

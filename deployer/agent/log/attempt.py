@@ -146,7 +146,7 @@ class Attempt:
     def _progress(self, line: Line) -> bool:
         known, body = self.known, line.body
         if "server_args=" in body and (line.stamp is not None or body.startswith("server_args=")):
-            known.timeline.start(line.stamp, line.own)
+            known.timeline.start(line.stamp, True)
             known.read_arguments(body)
             self.findings.arguments(body)
             return True

@@ -63,7 +63,7 @@ class Timeline:
         self._pools: Dict[str, Optional[float]] = {}
         self._pool_seen = False
         self._captures: Dict[Tuple[str, int], _Capture] = {}
-        self._counts: Dict[Tuple[str, str], int] = {}
+        self._counts: Dict[Tuple[str, str], Tuple[int, int]] = {}
         self._capacity: Optional[float] = None
         self.capacity_seen = False
         self.listening = False
@@ -108,10 +108,10 @@ class Timeline:
 
     def _begins(self, body: str, rank: str, at: Optional[float]) -> bool:
         if "Load weight begin." in body:
-            number = self._count("load-begin", rank)
+            number = self._begin("load", rank)
             while len(self._loads) <= number:
                 self._loads.append(({}, {}))
-            self._loads[number][0][rank] = at
+            self._loads[number][0].setdefault(rank, at)
             memory = _AVAILABLE.search(body)
             if memory:
                 self.available.setdefault(rank, float(memory[1]))
@@ -121,14 +121,14 @@ class Timeline:
             return self._go(DISTRIBUTED)
         match = _CAPTURE.search(body) if "Capture " in body else None
         if match and match["what"] == "begin":
-            number = self._count("capture-begin " + match["name"], rank)
-            self._captures.setdefault((match["name"], number), _Capture()).begun[rank] = at
+            number = self._begin("capture " + match["name"], rank)
+            self._captures.setdefault((match["name"], number), _Capture()).begun.setdefault(rank, at)
             return self._go(GRAPHS, match["name"])
         return False
 
     def _ends(self, body: str, rank: str, at: Optional[float]) -> bool:
         if "Load weight end." in body:
-            number = self._count("load-end", rank)
+            number = self._end("load", rank)
             if number < len(self._loads):
                 self._loads[number][1][rank] = at
             return True
@@ -140,7 +140,7 @@ class Timeline:
             return self._go(KV_CACHE) or True
         match = _CAPTURE.search(body) if "Capture " in body else None
         if match and match["what"] == "end":
-            number = self._count("capture-end " + match["name"], rank)
+            number = self._end("capture " + match["name"], rank)
             capture = self._captures.setdefault((match["name"], number), _Capture())
             capture.ended[rank] = at
             took = _TOOK.search(body)
@@ -149,10 +149,19 @@ class Timeline:
             return True
         return False
 
-    def _count(self, what: str, rank: str) -> int:
-        key = (what, rank)
-        self._counts[key] = self._counts.get(key, -1) + 1
-        return self._counts[key]
+    def _begin(self, what: str, rank: str) -> int:
+        """How often ``rank`` began ``what`` before. A log that names no ranks shows several begin one and the same."""
+        begun, ended = self._counts.get((what, rank), (0, 0))
+        if not rank and begun > ended:
+            return begun - 1
+        self._counts[what, rank] = (begun + 1, ended)
+        return begun
+
+    def _end(self, what: str, rank: str) -> int:
+        """Which of its beginnings ``rank`` has ended."""
+        begun, ended = self._counts.get((what, rank), (0, 0))
+        self._counts[what, rank] = (begun, min(ended + 1, max(begun, 1)))
+        return min(ended, max(begun - 1, 0))
 
     def _go(self, phase: str, detail: str = "") -> bool:
         """Into ``phase``, never back for a rank that lags; only a draft model starts again with its weights."""
