@@ -21,6 +21,7 @@ OPERATIONS: Dict[str, str] = {
     "gpus": "deployer.agent.clean.operations:gpus",
     "clean": "deployer.agent.clean.operations:clean",
     "facts": "deployer.agent.transact.survey:facts",
+    "sources": "deployer.agent.facts.sources:sources",
     "examine": "deployer.agent.transact.examine:examine",
     "stage": "deployer.agent.transact.operations:stage",
     "stage-copy": "deployer.agent.transact.operations:stage_copy",

@@ -78,6 +78,7 @@ def _errors(findings: list[Finding]) -> bool:
 def _on_host(workspace: Workspace, host: Host, units: tuple[str, ...]) -> tuple[list[Finding], int]:
     """What the host's own facts say against the units; beside it the exit code of asking."""
     from deployer.cli.asking import ask_hosts
+    from deployer.rollout import own_release
     from deployer.rollout.preflight import judge
     from deployer.rollout.units import declare
 
@@ -88,6 +89,7 @@ def _on_host(workspace: Workspace, host: Host, units: tuple[str, ...]) -> tuple[
         for each in declared:
             survey = contact.ask_facts(each.settings.unit, each.settings)
             found += judge(each.settings, each.release, survey.facts)
+            found += own_release.judge(contact, each.settings, survey.facts)
         return found
 
     answers, code = ask_hosts([host], ask)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from deployer.resources import package
 from deployer.sglang import version
 from deployer.sglang.flag import Flag, dashed
-from deployer.sglang.record import from_record
+from deployer.sglang.record import from_record, to_record
 
 PREFERRED = ("--tp-size", "--dp-size", "--ep-size", "--pp-size")
 """Short spellings to write rather than the primary ones, which changed with 0.5.14: these are valid throughout."""
@@ -59,6 +59,21 @@ class Catalogue:
         if specifier not in self._matching:
             self._matching[specifier] = version.matching(specifier, self.releases)
         return list(self._matching[specifier])
+
+    def has(self, release: str) -> bool:
+        """Whether a release is known; a local build ("0.5.9+cu129") is its release."""
+        return release.split("+")[0] in self._order
+
+    def beside(self, release: str, flags: Iterable[Flag]) -> Catalogue:
+        """This catalogue with one release more, placed by its number: what a host has that is not known here."""
+        releases = sorted([*self.releases, release], key=version.parsed)
+        wider = Catalogue(self.program, {"releases": releases, "flags": [], "successors": self._successors})
+        moved = [(wider._order[self.releases[begin]], wider._order[self.releases[end]], record)
+                 for begin, end, record in self._rows]
+        at = wider._order[release]
+        wider._rows = [part for row in moved for part in _without(row, at)]
+        wider._rows += [(at, at, to_record(flag)) for flag in flags]
+        return wider
 
     def order(self, release: str) -> int:
         """The place of a known release among all, oldest first. Raises KeyError."""
@@ -176,6 +191,14 @@ class Catalogue:
             answer = said
             spelling = dashed(said.split("=")[0].split(" ")[0].split("{")[0]) if said.startswith("--") else spelling
         return answer
+
+
+def _without(row: tuple[int, int, dict[str, Any]], at: int) -> list[tuple[int, int, dict[str, Any]]]:
+    """A range of releases without one in its middle."""
+    first, last, record = row
+    if not first <= at <= last:
+        return [row]
+    return [(begin, end, record) for begin, end in ((first, at - 1), (at + 1, last)) if begin <= end]
 
 
 @functools.cache

@@ -34,14 +34,15 @@ def judge(
     *,
     secrets: Iterable[str] = (),
     key: Callable[[str], Key] = lambda name: ("args", name),
+    known: Catalogue | None = None,
 ) -> list[Finding]:
     """All findings about ``args`` (names as declared) for the release or specifier ``declared``.
 
     ``secrets`` are names of arguments whose values come from elsewhere: their names alone are judged, under
     ``("secrets", NAME)``. ``key`` gives an argument's path in the settings. Findings about the release have the key
-    ``(program, "version")``.
+    ``(program, "version")``. ``known`` stands in for the packaged catalogue.
     """
-    known = catalogue(program)
+    known = known or catalogue(program)
     meant, findings = releases.meant(known, declared)
     if not meant:
         return findings
