@@ -9,9 +9,10 @@ from typing import Any
 from deployer.protocol.codec import from_plain, to_plain
 from deployer.protocol.finding import Finding, Level
 from deployer.protocol.outcome import Outcome
-from deployer.rollout import hooks, preflight
+from deployer.rollout import hooks, identity, preflight
 from deployer.rollout import secrets as secret_room
 from deployer.rollout.changes import Changes, changes
+from deployer.rollout.clean import free_hidden
 from deployer.rollout.contact import Contact, Survey, operator
 from deployer.rollout.report import from_result, refused
 from deployer.rollout.secrets import Secrets
@@ -36,11 +37,13 @@ def push(contact: Contact, declared: Declared, secrets: Secrets, options: Option
         contact.settle_interrupted(survey.facts.transaction)
         survey = contact.survey(settings, declared.release, secrets)
     todo = changes(declared.release, survey.facts, survey.secrets_differ)
-    findings = preflight.judge(settings, declared.release, survey.facts, overwrite_drift=options.overwrite_drift)
+    findings = preflight.judge(settings, declared.release, survey.facts, overwrite_drift=options.overwrite_drift,
+                               scope=options.scope, hypervisor=_hypervisor(contact))
     examined: dict[str, Any] = {}
     if todo or options.restart:
         examined = examine(contact, declared)
         findings += _placed(declared, examined)
+        findings += identity.changed(survey.facts, examined.get("identity") or {})
     tell_findings(contact, settings.unit, [*declared.findings, *findings])
     view.tell(name, "plan", {"unit": settings.unit, "changes": todo.words(), "first": todo.first,
                              "files": [{"path": change.path, "kind": change.kind} for change in todo.files]})
@@ -63,14 +66,18 @@ def push(contact: Contact, declared: Declared, secrets: Secrets, options: Option
 
 
 def act(contact: Contact, declared: Declared, secrets: Secrets, survey: Survey, options: Options,
-        identity: dict[str, Any]) -> Report:
+        found: dict[str, Any]) -> Report:
     """Stages the release and lets the host bring it about."""
     settings, name = declared.settings, contact.host.name
     problem = hooks.before(settings, name, declared.release.digest, contact.view)
     if problem:
         finding = Finding("hook-failed", Level.ERROR, problem, key=("hooks", "before"))
         return refused(name, settings.unit, (finding,))
-    number = contact.call("stage", staged(declared, secrets, survey, options, identity))["number"]
+    gpus = tuple(gpu.uuid for gpu in preflight.meant(settings, survey.facts))
+    hidden = free_hidden(contact, settings.unit, gpus, options.scope or settings.gpu.clean) if gpus else None
+    if hidden:
+        return hidden
+    number = contact.call("stage", staged(declared, secrets, survey, options, found))["number"]
     contact.view.tell(name, "staged", {"unit": settings.unit, "release": number})
     result = contact.transact(settings.unit, number)
     report = reached(contact, declared, from_result(name, settings.unit, result))
@@ -78,9 +85,13 @@ def act(contact: Contact, declared: Declared, secrets: Secrets, survey: Survey, 
     return report
 
 
+def _hypervisor(contact: Contact) -> str | None:
+    return contact.host.hypervisor.host if contact.host.hypervisor else None
+
+
 def staged(declared: Declared, secrets: Secrets, survey: Survey, options: Options,
-           identity: dict[str, Any]) -> dict[str, Any]:
-    """The ``stage`` request's data: the release with its secrets filled in."""
+           found: dict[str, Any]) -> dict[str, Any]:
+    """The ``stage`` request's data: the release with its secrets filled in. ``found``: identity of environment, model."""
     release, unit = declared.release, survey.facts.unit
     return {
         "unit": declared.settings.unit, "digest": release.digest,
@@ -91,7 +102,7 @@ def staged(declared: Declared, secrets: Secrets, survey: Survey, options: Option
         } for file in release.files],
         "expectations": to_plain(release.expectations), "secrets": dict(secrets.values),
         "scope": options.scope or declared.settings.gpu.clean, "overwrite_drift": options.overwrite_drift,
-        "identity": identity, "argv": list(release.argv), **operator(),
+        "identity": found, "argv": list(release.argv), **operator(),
     }
 
 
@@ -107,7 +118,7 @@ def examine(contact: Contact, declared: Declared) -> dict[str, Any]:
     return contact.call("examine", {
         "unit": settings.unit, "files": units, "service": service_settings(main),
         "python": settings.runtime.python if isinstance(settings.runtime, Venv) else "",
-        "model_path": model_path(settings),
+        "model_path": model_path(settings), "gpus": settings.gpu.devices is not None,
     })
 
 

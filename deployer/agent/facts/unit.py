@@ -96,7 +96,7 @@ def public(manifest: Manifest) -> Dict[str, object]:
         "number": manifest.number, "digest": manifest.digest, "kind": manifest.kind, "who": manifest.who,
         "source": manifest.source, "created": manifest.created, "outcome": manifest.outcome, "ended": manifest.ended,
         "figures": manifest.figures, "copy_of": manifest.copy_of, "argv": list(manifest.argv),
-        "files": [file.path for file in manifest.files],
+        "files": [file.path for file in manifest.files], "identity": manifest.identity,
     }
 
 
