@@ -9,7 +9,6 @@ import click
 from deployer.cli import run_hosts
 from deployer.cli.complete import hosts as complete_hosts
 from deployer.cli.complete import units as complete_units
-from deployer.rollout.contact import Contact
 from deployer.rollout.view import Report
 from deployer.settings.model import Host
 
@@ -59,12 +58,9 @@ def command(ctx: click.Context, names: tuple[str, ...], unit: str | None, scope:
             return True
         return click.confirm(f"{host.name}: end these?", default=False, err=True)
 
-    def reach(name: str) -> Contact:
-        return run_hosts.open_contact(run_hosts.hosts(ctx, (name,))[0], view)
-
     def act(host: Host) -> list[Report]:
-        with run_hosts.open_contact(host, view) as contact:
-            return [clean(contact, wish, reach, lambda preview: agree(host, preview))]
+        with run_hosts.open_contact(host, view, ctx) as contact:
+            return [clean(contact, wish, lambda preview: agree(host, preview))]
 
     reports = [report for host in run_hosts.hosts(ctx, names) for report in guarded(act, host)]
     view.finish(reports)

@@ -44,7 +44,7 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
     under_way: set[tuple[str, str]] = set()
 
     def act(host: Host, view: View) -> list[Report]:
-        with run_hosts.open_contact(host, view) as contact:
+        with run_hosts.open_contact(host, view, ctx) as contact:
             reports = []
             for entry, secrets in zip(declared[host.name], held[host.name], strict=True):
                 under_way.add((host.name, entry.settings.unit))

@@ -74,10 +74,12 @@ def asker() -> Any:
     return TerminalAsk()
 
 
-def open_contact(host: Host, view: View) -> Contact:
+def open_contact(host: Host, view: View, ctx: click.Context | None = None) -> Contact:
+    """With ``ctx`` other hosts can be reached from it, by the names of the command's workspace."""
     from deployer.remote.session import open_session
 
-    return Contact(host, lambda: open_session(host, asker()), view)
+    reach = (lambda name: open_contact(hosts(ctx, (name,))[0], view)) if ctx is not None else None
+    return Contact(host, lambda: open_session(host, asker()), view, reach=reach)
 
 
 def view_for(hosts: Sequence[Host], as_json: bool) -> Any:

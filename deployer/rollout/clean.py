@@ -14,7 +14,6 @@ from deployer.protocol.holder import HolderClass
 from deployer.protocol.outcome import Outcome
 from deployer.rollout.contact import Contact, locked, operator
 from deployer.rollout.view import Report
-from deployer.settings.model import Host
 
 
 @dataclass(frozen=True)
@@ -53,15 +52,15 @@ class _Above:
     request: dict[str, Any] = field(default_factory=dict)
 
 
-def clean(contact: Contact, wish: Wish, reach: Callable[[str], Contact], agree: Callable[[Preview], bool]) -> Report:
-    """``reach`` makes a contact with another host by its name. ``agree`` is shown the preview; False ends it unchanged.
+def clean(contact: Contact, wish: Wish, agree: Callable[[Preview], bool]) -> Report:
+    """``agree`` is shown the preview; False ends it unchanged.
 
     Raises HostError, LockedError, RefusedError for a GPU that does not exist.
     """
     host = contact.host
     reply = _call(contact, {**_request(wish), "dry_run": True, "tell_inner": host.hypervisor is not None})
     preview = Preview(from_plain(Cleaned, reply["cleaned"]), _reading(reply))
-    above, preview = _look_above(host, wish, preview, reply.get("inner") or {}, reach)
+    above, preview = _look_above(contact, wish, preview, reply.get("inner") or {})
     try:
         contact.view.tell(host.name, "preview", _told(preview))
         if wish.dry_run:
@@ -80,24 +79,30 @@ def clean(contact: Contact, wish: Wish, reach: Callable[[str], Contact], agree: 
             above.contact.__exit__(None, None, None)
 
 
-def free_hidden(contact: Contact, unit: str, gpus: tuple[str, ...], scope: str,
-                reach: Callable[[str], Contact]) -> Cleaned | None:
+def free_hidden(contact: Contact, unit: str, gpus: tuple[str, ...], scope: str) -> Report | None:
     """For a push: ends on the hypervisor what holds ``gpus`` out of the host's sight, within ``scope``.
 
-    None where no hypervisor is declared or nothing is hidden. Raises HostError.
+    None where that is done or there is nothing to do; else why not, with nothing of the unit changed. Raises HostError.
     """
-    if contact.host.hypervisor is None:
+    if contact.host.hypervisor is None or scope == "none":
         return None
     wish = Wish(scope, unit, gpus)
     reply = _call(contact, {**_request(wish), "dry_run": True, "tell_inner": True})
     preview = Preview(from_plain(Cleaned, reply["cleaned"]), _reading(reply))
-    above, preview = _look_above(contact.host, wish, preview, reply.get("inner") or {}, reach)
-    if above is None:
-        return None
+    above, preview = _look_above(contact, wish, preview, reply.get("inner") or {})
     try:
-        return _act_above(above, wish, preview) if preview.acts else preview.above
+        if above and preview.above and any(one.act is not Act.SPARE for one in preview.above.planned):
+            contact.view.tell(contact.host.name, "preview", _told(preview))
+            cleaned = _act_above(above, wish, preview)
+            if cleaned.held:
+                words, now = held_words(list(cleaned.held)), _state(Cleaned(), cleaned)
+                return _report(contact.host.name, wish, Outcome.REFUSED, preview, words, now, cleaned.held[0].hint)
+        elif preview.note:
+            return _report(contact.host.name, wish, Outcome.REFUSED, preview, preview.note, "nothing was changed")
+        return None
     finally:
-        above.contact.__exit__(None, None, None)
+        if above:
+            above.contact.__exit__(None, None, None)
 
 
 def _request(wish: Wish) -> dict[str, Any]:
@@ -105,21 +110,20 @@ def _request(wish: Wish) -> dict[str, Any]:
             "deadline": wish.deadline, "stop": wish.stop}
 
 
-def _look_above(host: Host, wish: Wish, preview: Preview, inner: dict[str, Any],
-                reach: Callable[[str], Contact]) -> tuple[_Above | None, Preview]:
+def _look_above(contact: Contact, wish: Wish, preview: Preview, inner: dict[str, Any]) -> tuple[_Above | None, Preview]:
     """Where memory is held out of sight, asks the hypervisor; one that cannot be asked becomes a note."""
-    hidden = _hidden(preview.here)
-    if not hidden or host.hypervisor is None:
+    hidden, host = _hidden(preview.here), contact.host
+    if not hidden or host.hypervisor is None or contact.reach is None:
         return None, preview
     if not inner.get("known", True):
         return None, replace(preview, note="the host's units cannot be asked: nothing is ended from its hypervisor")
-    contact = reach(host.hypervisor.host)
+    other = contact.reach(host.hypervisor.host)
     try:
-        contact.__enter__()
-        above = _Above(contact, {"container": host.hypervisor.container, "inner": inner, "gpus": sorted(hidden)})
+        other.__enter__()
+        above = _Above(other, {"container": host.hypervisor.container, "inner": inner, "gpus": sorted(hidden)})
         reply = _call(contact, {**_request(wish), **above.request, "dry_run": True})
     except DeployerError as error:
-        contact.__exit__(None, None, None)
+        other.__exit__(None, None, None)
         return None, replace(preview, note=f"hypervisor {host.hypervisor.host}: {error.message}")
     return above, replace(preview, above=from_plain(Cleaned, reply["cleaned"]), above_host=host.hypervisor.host)
 

@@ -35,12 +35,16 @@ class Survey:
 
 @dataclass
 class Contact:
-    """A host that can be asked. ``open`` makes a new session; the present one is used until it breaks."""
+    """A host that can be asked. ``open`` makes a new session; the present one is used until it breaks.
+
+    ``reach`` makes a contact with another host by its name: the hypervisor of this one.
+    """
 
     host: Host
     open: Callable[[], Any]
     view: View
     session: Any = field(default=None)
+    reach: Callable[[str], Contact] | None = None
 
     def __enter__(self) -> Contact:
         self.view.tell(self.host.name, "connect", {"state": "begin"})

@@ -33,9 +33,9 @@ def test_xids_of_the_journal_and_of_dmesg():
     assert [(xid.number, xid.at) for xid in parse_xids(DMESG)] == [(48, None)]
 
 
-def test_what_needs_a_reset_is_an_error_and_an_application_s_fault_a_note():
+def test_what_needs_a_reset_is_a_warning_and_an_application_s_fault_a_note():
     fatal, note = xid_findings(parse_xids(JOURNAL))
-    assert (fatal.level, note.level) == (Level.ERROR, Level.NOTE)
+    assert (fatal.level, note.level) == (Level.WARNING, Level.NOTE)
     assert "fallen off the bus" in fatal.message and "nvidia-smi --gpu-reset -i 0000:c3:00" in fatal.hint
     assert "(2 times)" in note.message
     assert xid_findings(()) == []

@@ -120,6 +120,19 @@ def _families(holders: Sequence[Holder], wish: Wish) -> Set[int]:
     return {pid for pid in orphans if tops[pid] in wanted}
 
 
+def stays(holders: Sequence[Holder], unit: str, scope: str, gpus: FrozenSet[str]) -> List[Holder]:
+    """Those that hold memory of ``gpus`` and would do so after a push of ``unit`` that cleans within ``scope``.
+
+    Foreign ones, live units of this tool other than ``unit``, orphans outside the scope, hidden ones; with "none" the
+    unit's own leftovers too.
+    """
+    treatments = plan(holders, Wish(scope if scope in SCOPES else "own", unit, gpus, stop=True))
+    left = [treatment.holder for treatment in treatments if treatment.act is Act.SPARE or scope == "none"]
+    return [holder for holder in left if holder.compute and gpus & set(holder.memory)
+            and holder.holder_class is not HolderClass.SYSTEM
+            and not (holder.holder_class is HolderClass.OWN and holder.unit == unit and holder.live)]
+
+
 def blockers(treatments: Sequence[Treatment]) -> List[Holder]:
     """Holders that stay and hold memory of the GPUs concerned."""
     return [treatment.holder for treatment in treatments if treatment.act is Act.SPARE and treatment.blocks]

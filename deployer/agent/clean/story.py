@@ -10,7 +10,7 @@ from deployer.agent.clean import containers, wait
 from deployer.agent.clean.held import held_memory
 from deployer.agent.clean.identity import identify
 from deployer.agent.clean.ladder import GRACE, Ladder, stop_unit
-from deployer.agent.clean.plan import SCOPES, Wish, blockers, plan
+from deployer.agent.clean.plan import SCOPES, Wish, blockers, plan, stays
 from deployer.agent.clean.survey import Survey, survey, unknown_units
 from deployer.agent.door import Emit, Refusal
 from deployer.agent.facts.gpu import chosen, unknown_selectors
@@ -56,15 +56,9 @@ def clean(
 
 
 def foreign_on(gpus: Sequence[str], unit: str, scope: str = "own") -> List[Holder]:
-    """Holders of memory of ``gpus`` (none: all) that a push of ``unit`` with ``scope`` would leave where they are.
-
-    Foreign ones, live units of this tool other than ``unit``, orphans outside the scope, and hidden ones.
-    """
+    """Holders of memory of ``gpus`` (none: all) that a push of ``unit`` with ``scope`` would leave: see ``stays``."""
     now = survey(unit)
-    uuids = frozenset(gpu.uuid for gpu in chosen(now.reading.gpus, gpus))
-    treatments = plan(now.holders, Wish(scope, unit, uuids, stop=True))
-    return [holder for holder in blockers(treatments)
-            if not (holder.holder_class is HolderClass.OWN and holder.unit == unit)]
+    return stays(now.holders, unit, scope, frozenset(gpu.uuid for gpu in chosen(now.reading.gpus, gpus)))
 
 
 class _Clean:

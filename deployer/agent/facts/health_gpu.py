@@ -82,7 +82,7 @@ def parse_xids(text: str) -> Tuple[Xid, ...]:
 
 
 def gpu_health() -> Tuple[Finding, ...]:
-    """Findings for preflight; errors are what a start would not survive. What cannot be asked is left out."""
+    """Findings for preflight; an error is what no start survives. What cannot be asked is left out."""
     xids = recent_xids()
     ecc = run(ECC_QUERY, timeout=15)
     findings = list(xid_findings(xids)) if not isinstance(xids, Unknown) else []
@@ -97,7 +97,10 @@ def gpu_health() -> Tuple[Finding, ...]:
 
 
 def xid_findings(xids: Tuple[Xid, ...]) -> List[Finding]:
-    """One finding for each GPU and number: an error for what needs a reset, else a note (an application's fault)."""
+    """One finding for each GPU and number: a warning for what needs a reset, else a note (an application's fault).
+
+    No error: it may have been reset since, and one that is unusable now does not answer nvidia-smi either.
+    """
     counted: Dict[Tuple[str, int], List[Xid]] = {}
     for xid in xids:
         counted.setdefault((xid.bus_id, xid.number), []).append(xid)
@@ -107,7 +110,7 @@ def xid_findings(xids: Tuple[Xid, ...]) -> List[Finding]:
         times = "" if len(group) == 1 else " ({} times)".format(len(group))
         what = fatal or (group[-1].text or "an error of an application's")
         findings.append(Finding(
-            "gpu-xid", Level.ERROR if fatal else Level.NOTE,
+            "gpu-xid", Level.WARNING if fatal else Level.NOTE,
             "GPU {} reported Xid {}{} in the last 24 h: {}".format(bus_id, number, times, what), _KEY,
             hint="reset it with nothing running on it (nvidia-smi --gpu-reset -i {}), or reboot the host".format(bus_id)
             if fatal else "",
@@ -125,7 +128,7 @@ def ecc_findings(ran: Ran) -> List[Finding]:
         if fields[2].isdigit() and int(fields[2]):
             message = "GPU {} has {} uncorrected ECC error(s) since it was last reset".format(fields[0], fields[2])
             hint = "reset it (nvidia-smi --gpu-reset -i {0}), look at nvidia-smi -q -d ECC -i {0}".format(fields[0])
-            findings.append(Finding("gpu-ecc", Level.ERROR, message, _KEY, hint=hint))
+            findings.append(Finding("gpu-ecc", Level.WARNING, message, _KEY, hint=hint))
         if fields[3].lower() == "yes":
             findings.append(_pending(fields[0], "memory pages to retire"))
     return findings
@@ -141,7 +144,7 @@ def remap_findings(ran: Ran) -> List[Finding]:
         if fields[2].isdigit() and int(fields[2]):
             message = "GPU {} could not remap a bad row of memory".format(fields[0])
             hint = "run NVIDIA's field diagnostics: the GPU may have to be replaced"
-            findings.append(Finding("gpu-row-remap", Level.ERROR, message, _KEY, hint=hint))
+            findings.append(Finding("gpu-row-remap", Level.WARNING, message, _KEY, hint=hint))
         elif fields[1].isdigit() and int(fields[1]):
             findings.append(_pending(fields[0], "rows of memory to remap"))
     return findings

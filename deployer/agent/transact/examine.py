@@ -15,6 +15,7 @@ import tempfile
 from typing import Any, Dict, List, Mapping, Sequence, Tuple, Union
 
 from deployer.agent.door import Emit, run
+from deployer.agent.facts.health_gpu import gpu_health
 from deployer.agent.facts.sglang import identity
 from deployer.protocol.codec import to_plain
 from deployer.protocol.finding import Finding, Level
@@ -48,7 +49,7 @@ _FAILED = "a trial start in the unit's sandbox failed: {}"
 
 
 def examine(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
-    """``{unit, files: [{path, text}], service: [[key, value]], python, model_path}`` -> ``{findings, identity}``."""
+    """``{unit, files: [{path, text}], service: [[key, value]], python, model_path, gpus}`` -> ``{findings, …}``."""
     service: List[Tuple[str, str]] = [(str(key), str(value)) for key, value in data.get("service", ())]
     python, model = str(data.get("python") or ""), str(data.get("model_path") or "")
     local_model = model if model.startswith("/") else ""
@@ -57,6 +58,8 @@ def examine(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
     if not findings:
         findings += _probe(service, python, local_model)
     findings += _analyze(str(data["unit"]), data.get("files", ()))
+    if data.get("gpus"):
+        findings += gpu_health()
     return {"findings": to_plain(findings), "identity": identity(python, model) if python else {}}
 
 

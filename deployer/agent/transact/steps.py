@@ -33,8 +33,8 @@ def preflight(context: Context) -> None:
         _no_drift(context)
         expectations = context.expectations
         _port_free(context, expectations)
-        if context.release.scope != "all":
-            foreign = foreign_on(tuple(expectations.gpus), context.unit)
+        if context.release.scope != "all" and (expectations.gpus or expectations.all_gpus):
+            foreign = foreign_on(tuple(expectations.gpus), context.unit, context.release.scope)
             if foreign:
                 names = ", ".join("pid {} ({})".format(holder.pid, holder.user) for holder in foreign)
                 raise Refused("other processes hold the unit's GPUs: {}".format(names), code="foreign-holder",
