@@ -137,7 +137,43 @@ def test_units_of_one_host_collide(tmp_path: Path) -> None:
     assert code == 1
     assert [(f["code"], Path(f["file"]).name, f["line"]) for f in findings] == [
         ("port-collision", "b.toml", 9), ("gpu-shared", "c.toml", 15)]
-    assert "on h, b and a both take port 30000" in findings[0]["message"]
+    assert "on h, b and a both take port 30000 (HTTP; HTTP)" in findings[0]["message"]
+
+
+def hosts(space: Path, *units: str) -> None:
+    listed = ", ".join(f'"{name}"' for name in units)
+    (space / "hosts.toml").write_text(f'[hosts.h]\naddress = "192.0.2.1"\nunits = [{listed}]\n', "utf-8")
+
+
+def test_addresses_of_their_own_do_not_collide(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good(30000, 0).replace("tp-size", 'host = "192.0.2.7"\ntp-size'))
+    unit(tmp_path, "b", good(30000, 1).replace("tp-size", 'host = "192.0.2.8"\ntp-size'))
+    hosts(tmp_path, "a", "b")
+    assert found(tmp_path) == (0, [])
+
+
+def test_ports_behind_dp_attention_collide(tmp_path: Path) -> None:
+    """--port + 233 and what follows it, and --port + 13: server_args.py, PortArgs.init_new, 0.5.9."""
+    unit(tmp_path, "a", good(30000, 0).replace("tp-size = 8", "tp-size = 8\ndp-size = 8\nenable-dp-attention = true"))
+    unit(tmp_path, "b", good(30234, 1))
+    unit(tmp_path, "c", good(30240, 2))
+    hosts(tmp_path, "a", "b", "c")
+    code, findings = found(tmp_path)
+    assert code == 1
+    assert [(f["code"], Path(f["file"]).name) for f in findings] == [("port-collision", "b.toml")]
+
+
+def test_a_random_port_may_meet_a_fixed_one(tmp_path: Path) -> None:
+    """Up to 0.5.8 --port + 100 to 1000, while the other's port is bound only after its model has been loaded."""
+    unit(tmp_path, "a", good(30000, 0).replace("0.5.9", "0.5.8"))
+    unit(tmp_path, "b", good(30500, 1).replace("0.5.9", "0.5.8"))
+    hosts(tmp_path, "a", "b")
+    code, findings = found(tmp_path)
+    assert code == 0
+    assert [(f["code"], f["level"]) for f in findings] == [("port-may-collide", "warning")]
+    assert "pin nccl-port of a" in findings[0]["hint"]
+    unit(tmp_path, "a", good(30000, 0).replace("0.5.9", "0.5.8").replace("tp-size", "nccl-port = 40000\ntp-size"))
+    assert found(tmp_path) == (0, [])
 
 
 def test_a_collision_that_an_override_resolves(tmp_path: Path) -> None:
