@@ -91,7 +91,7 @@ def _hypervisor(contact: Contact) -> str | None:
 
 def staged(declared: Declared, secrets: Secrets, survey: Survey, options: Options,
            found: dict[str, Any]) -> dict[str, Any]:
-    """The ``stage`` request's data: the release with its secrets filled in. ``found``: identity of environment, model."""
+    """The ``stage`` request's data: the release, its secrets filled in. ``found``: what it runs on, for its record."""
     release, unit = declared.release, survey.facts.unit
     return {
         "unit": declared.settings.unit, "digest": release.digest,
