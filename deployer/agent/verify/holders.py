@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Dict, List, Sequence
 
 from deployer.agent.facts import process as processes
@@ -50,7 +51,8 @@ def of_gpus(processes_now: Callable[[], Sequence[int]]) -> Dict[str, Any]:
     own = set(processes_now())
     reading = read_gpus(GPU_TIMEOUT)
     own.update(processes_now())
-    apps = [{"pid": app.pid, "gpu": app.gpu_uuid, "used": app.used_mib, "name": app.name} for app in reading.processes]
+    apps = [{"pid": app.pid, "gpu": app.gpu_uuid, "used": app.used_mib, "name": app.name,
+             "unseen": not os.path.exists("/proc/{}".format(app.pid))} for app in reading.processes]
     value: Dict[str, Any] = {
         "gpus": [{"index": gpu.index, "uuid": gpu.uuid, "total": gpu.memory_total_mib, "used": gpu.memory_used_mib,
                   "free": gpu.memory_free_mib} for gpu in reading.gpus],

@@ -150,7 +150,8 @@ def _others(apps: Sequence[Mapping[str, Any]], gpus: Sequence[Mapping[str, Any]]
         text = "GPU {} is also held by process {} ({}{}{})".format(
             index[uuid], app.get("pid"), name[:60], ", " + gib(app["used"]) if app.get("used") else "",
             ", of " + str(app["unit"]) if app.get("unit") else "")
-        harmless = any(helper in name for helper in _HELPERS) or expected.clean == "none"
+        # A pid that does not exist here has just ended, or is another PID namespace's: then it may be our own.
+        harmless = any(helper in name for helper in _HELPERS) or expected.clean == "none" or app.get("unseen")
         (notes if harmless else problems).append(text)
     return problems, notes
 

@@ -12,8 +12,8 @@ The values of an observation, by source:
 - ``socket``: ``open`` (something accepts on the port) and ``listening``, the rows of ``facts.Socket`` for the port.
 - ``health``: ``path``, ``status`` or ``error`` (refused, timeout, reset, tls, other), ``seconds`` it took.
 - ``info``: ``status`` or ``error``, and ``info``, the server's own account of itself.
-- ``gpu``: ``gpus``, ``apps``, ``errors`` as in ``facts.GpuReading``, ``pids`` (the unit's at that time), ``open``
-  (pid -> device nodes) where asked.
+- ``gpu``: ``gpus``, ``apps`` (``unseen``: no such pid here), ``errors`` as in ``facts.GpuReading``, ``pids`` (the
+  unit's at that time), ``open`` (pid -> device nodes) where asked.
 - ``progress``: see ``deployer.agent.verify.progress``.
 - ``answer`` and ``load``: see ``deployer.agent.verify.ask``.
 """

@@ -64,6 +64,8 @@ class HostSources:
         self._read: Dict[str, None] = dict.fromkeys([mark.cursor] if mark and mark.cursor else [])
         if mark is not None:
             self._journal = Follower(since_mark(unit, mark.cursor, mark.realtime))
+        else:
+            self._open_journal(unitstate.invocation(unit))
 
     def now(self) -> float:
         return time.monotonic()
@@ -119,7 +121,7 @@ class HostSources:
             self._state = dict(unitstate.value(shown), group=shown.get("ControlGroup", ""))
             self._see("unit", {key: value for key, value in self._state.items() if key != "group"})
             self._watch_main(int(self._state["main_pid"]))
-            self._open_journal()
+            self._open_journal(str(self._state.get("invocation", "")))
         settled = self._pidfd >= 0 and self._state.get("active") == "active"
         self._due["unit"] = now + (UNIT_QUIET if settled else UNIT_RESTLESS)
 
@@ -139,9 +141,8 @@ class HostSources:
             os.close(self._pidfd)
         self._pidfd = -1
 
-    def _open_journal(self) -> None:
+    def _open_journal(self, invocation: str) -> None:
         """Of a server that runs already its start from the beginning, once; a follower that ended goes on."""
-        invocation = str(self._state.get("invocation", ""))
         if self._journal is None and invocation:
             self._journal = Follower(of_invocation(invocation, True))
         elif self._journal is not None and not self._journal.running and self._cursor:

@@ -23,6 +23,14 @@ def show(unit: str) -> Dict[str, str]:
     return dict(line.partition("=")[::2] for line in ran.out.splitlines() if "=" in line)
 
 
+def invocation(unit: str) -> str:
+    """The invocation that runs, as systemd leaves it for journald; "" where none does. Takes no program."""
+    try:
+        return os.readlink("/run/systemd/units/invocation:" + unit)
+    except OSError:
+        return ""
+
+
 def value(state: Dict[str, str]) -> Dict[str, Any]:
     """The observation's value of these properties, with the control group's processes and the main one's argv."""
     main = _number(state.get("MainPID"))
