@@ -126,3 +126,31 @@ def test_an_early_end_leaves_orphans(host: Host) -> None:
     host.run("systemctl kill --kill-whom=main -s KILL s; while systemctl is-active -q s; do sleep 0.01; done")
     assert [row[0] for row in host.gpu.processes()] == pids
     assert all(mib > 50_000 for mib in host.gpu.used_mib())
+
+
+def test_a_stop_of_the_whole_group_looks_like_a_crash(host: Host) -> None:
+    host.sglang.install("0.5.23")
+    host.write("/etc/systemd/system/s.service", UNIT.format("--tp-size 2").replace("mixed", "control-group"))
+    host.run("systemctl daemon-reload; systemctl start s")
+    host.sglang.at(30000).wait("ready")
+    host.run("systemctl stop s")
+    assert "crashed with exit code -15" in host.journal("s")
+    assert host.state("s")["ExecMainStatus"] == "9"
+
+
+def test_a_drain_waits_for_the_answer(host: Host) -> None:
+    host.sglang.behave(hold_requests=True)
+    start(host, release="0.5.23")
+    server = host.sglang.at(30000)
+    server.wait("ready")
+    request = json.dumps({"prompt": "x", "stream": True, "max_tokens": 3})
+    asking = host.popen(["curl", "-sN", "http://127.0.0.1:30000/v1/completions", "-d", request])
+    host.run("until curl -s 127.0.0.1:30000/health -o /dev/null; do :; done")
+    while not server.status()["requests"]:
+        pass
+    stopping = host.popen("systemctl stop s")
+    host.run("while curl -sf 127.0.0.1:30000/health; do :; done")
+    assert stopping.poll() is None
+    server.finish()
+    assert asking.communicate()[0].count("data: ") == 5, "three tokens, the usage, the end"
+    assert stopping.wait() == 0 and host.state("s")["Result"] == "success"

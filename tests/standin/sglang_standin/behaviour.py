@@ -18,6 +18,7 @@ DEFAULTS: dict[str, Any] = {
     "health": None,             # a status that /health answers whatever the truth
     "health_seconds": 0.0,      # how long /health takes (the real one: at least 1.0)
     "generate_seconds": 0.0,
+    "token_seconds": 0.0,       # per token of a completion
     "hold_requests": False,     # /generate does not answer before "finish"
     "answer": None,             # text of every completion
     "tokens": None,             # max_total_num_tokens, instead of the computed one

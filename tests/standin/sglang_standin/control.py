@@ -10,7 +10,6 @@ import json
 import os
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +19,8 @@ Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
 def serve(port: int, handle: Handler) -> None:
     """Answers requests from now on, each connection in a thread."""
+    from . import background  # not for the client, which is no part of a package
+
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(f"\0standin/{port}/{os.getpid()}")
     listener.listen(64)
@@ -27,7 +28,7 @@ def serve(port: int, handle: Handler) -> None:
     def accept() -> None:
         while True:
             connection, _ = listener.accept()
-            threading.Thread(target=converse, args=(connection,), daemon=True).start()
+            background.start(converse, connection)
 
     def converse(connection: socket.socket) -> None:
         with connection, connection.makefile("rw") as stream:
@@ -42,7 +43,7 @@ def serve(port: int, handle: Handler) -> None:
                 except OSError:
                     return
 
-    threading.Thread(target=accept, daemon=True).start()
+    background.start(accept)
 
 
 def ask(port: int, seconds: float, request: str) -> str:

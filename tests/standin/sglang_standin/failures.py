@@ -162,7 +162,7 @@ def sigquit(server: Server) -> NoReturn:
 def child_ended(server: Server, pid: int, status: int) -> None:
     """A child ended by itself or by somebody else's hand."""
     ranks = [child.pid for child in server.ranks]
-    if pid not in ranks or status == 0 or server.stopping:
+    if pid not in ranks or status == 0:
         return
     position = ranks.index(pid)
     if not server.ready:

@@ -272,7 +272,9 @@ class Server:
             self.narrator.line("SIGTERM received. signum=None frame=None. Draining requests and shutting down...")
         with self._turn:
             self._turn.wait_for(lambda: self._requests == 0)
-        time.sleep(float(self.behaviour["stop_seconds"]))
+        # The real one looks only every 5 s: schedulers that got the signal too are gone by then.
+        time.sleep(max(0.03, float(self.behaviour["stop_seconds"])))
+        self.notice_deaths()
         if self.release.drains:
             self.narrator.line("Gracefully exiting... Remaining number of requests 0. "
                                "Remaining requests remaining_rids=[].")
@@ -280,6 +282,14 @@ class Server:
         if self.release.exits_zero:
             os._exit(0)
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def notice_deaths(self) -> None:
+        """A stop that was sent to the whole group kills the schedulers first, and that is taken for a crash."""
+        while not self.events.empty():
+            kind, what = self.events.get()
+            if kind == "child":
+                self._gone[what[0]] = what[1]
+                failures.child_ended(self, *what)
 
     @contextlib.contextmanager
     def in_flight(self) -> Iterator[None]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
 from typing import TYPE_CHECKING, Any
+
+from . import background
 
 if TYPE_CHECKING:
     from .server import Server
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 STATUS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 500: "Internal Server Error",
           503: "Service Unavailable"}
 OPEN_PATHS = ("/health", "/metrics", "/ready")
-Answer = tuple[int, str]
+Answer = tuple[int, str | list[str]]
+"""Status and body; a list is a stream of server-sent events."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -36,9 +38,9 @@ def serve(listener: socket.socket, server: Server) -> None:
                 connection, client = listener.accept()
             except OSError:
                 return
-            threading.Thread(target=_converse, args=(connection, client, server), daemon=True).start()
+            background.start(_converse, connection, client, server)
 
-    threading.Thread(target=accept, daemon=True).start()
+    background.start(accept)
 
 
 def _converse(connection: socket.socket, client: Any, server: Server) -> None:
@@ -54,20 +56,36 @@ def _converse(connection: socket.socket, client: Any, server: Server) -> None:
             body = stream.read(int(headers.get("content-length", 0)))
             method, path = [*first.split(), "", ""][:2]
             path = path.partition("?")[0]
-            code, text = answer(server, method, path, headers, body)
+            code, said = answer(server, method, path, headers, body)
             server.narrator.request(f"{client[0]}:{client[1]}", first, f"{code} {STATUS[code]}")
-            kind = "application/json" if text[:1] in "{[" and text else "text/plain"
+            if isinstance(said, list):
+                _stream(stream, said, float(server.behaviour["token_seconds"]))
+                return
+            kind = "application/json" if said[:1] in ("{", "[") else "text/plain"
             closing = headers.get("connection", "").lower() == "close"
             try:
                 stream.write(
-                    f"HTTP/1.1 {code} {STATUS[code]}\r\nserver: uvicorn\r\ncontent-length: {len(text.encode())}\r\n"
-                    f"content-type: {kind}\r\n{'connection: close' + chr(13) + chr(10) if closing else ''}\r\n{text}"
+                    f"HTTP/1.1 {code} {STATUS[code]}\r\nserver: uvicorn\r\ncontent-length: {len(said.encode())}\r\n"
+                    f"content-type: {kind}\r\n{'connection: close' + chr(13) + chr(10) if closing else ''}\r\n{said}"
                     .encode())
                 stream.flush()
             except OSError:
                 return
             if closing:
                 return
+
+
+def _stream(stream: Any, events: list[str], seconds: float) -> None:
+    """Sends one event a token; the end of the connection ends it."""
+    try:
+        stream.write(b"HTTP/1.1 200 OK\r\nserver: uvicorn\r\ncontent-type: text/event-stream\r\n"
+                     b"connection: close\r\n\r\n")
+        for event in events:
+            time.sleep(seconds)
+            stream.write(f"data: {event}\n\n".encode())
+            stream.flush()
+    except OSError:
+        pass
 
 
 def answer(server: Server, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
@@ -132,12 +150,20 @@ def generate(server: Server, path: str, body: bytes) -> Answer:
     text = said if said is not None else (" Paris. It lies on the Seine." if "capital" in str(prompt) else " Yes.")
     limit = request.get("max_tokens") or request.get("sampling_params", {}).get("max_new_tokens") or 16
     usage = {"prompt_tokens": 6, "completion_tokens": limit, "total_tokens": 6 + limit}
+    time.sleep(0 if request.get("stream") else limit * float(server.behaviour["token_seconds"]))
     if path == "/generate":
         meta = {"id": "0", "finish_reason": {"type": "length", "length": limit}, "prompt_tokens": 6,
                 "completion_tokens": limit, "cached_tokens": 0, "e2e_latency": 0.01}
         return 200, json.dumps({"text": text, "meta_info": meta})
     chat = path.endswith("/chat/completions")
     choice = {"index": 0, "finish_reason": "length"}
+    if request.get("stream"):
+        head = {"id": "0", "object": "text_completion", "created": int(time.time()),
+                "model": server.args["served_model_name"]}
+        words = [text, *[" and"] * (limit - 1)]
+        parts = [{"delta": {"content": word}} if chat else {"text": word} for word in words]
+        events = [json.dumps({**head, "choices": [{"index": 0, "finish_reason": None, **part}]}) for part in parts]
+        return 200, [*events, json.dumps({**head, "choices": [], "usage": usage}), "[DONE]"]
     content = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
     return 200, json.dumps({"id": "0", "object": "chat.completion" if chat else "text_completion",
                             "created": int(time.time()), "model": server.args["served_model_name"],
