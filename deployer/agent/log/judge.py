@@ -71,7 +71,7 @@ def read_state(values: Optional[Mapping[str, Any]]) -> Optional[UnitState]:
 def judge(start: Attempt, unit: Optional[UnitState]) -> Verdict:
     """The outcome of ``start``; ``unit`` counts only for the last start of a log."""
     refused = unit.refused if unit else None
-    if refused and not start.seen(refused):
+    if refused and not start.evidence.seen(refused):
         return Verdict(FAILED, refused, _facts(unit), None)
     if start.start_timeout:
         return Verdict(FAILED, "start-timeout", start.start_timeout)
@@ -80,17 +80,17 @@ def judge(start: Attempt, unit: Optional[UnitState]) -> Verdict:
     if start.stop_asked and not start.fatal_before_stop:
         return Verdict(STOPPED, None, start.stop_line) if start.ready else _stopped_early(start)
     dead = start.ended or start.rebooted or bool(start.control and start.result) or bool(unit and unit.dead)
-    if start.fatal or dead:
+    if start.evidence.fatal or dead:
         return _ended(start, unit)
     if start.ready:
         return Verdict(READY, None, start.ready_line)
-    if not (unit and unit.alive) and (start.exceptions or any(seen.kind != "hint" for seen in start.best.values())):
+    if not (unit and unit.alive) and start.evidence.raised:
         return _failed(start, unit)
     return Verdict(STARTING, None, _telling(start))
 
 
 def _ended(start: Attempt, unit: Optional[UnitState]) -> Verdict:
-    if start.ready and not start.fatal:
+    if start.ready and not start.evidence.fatal:
         good = start.exit is None and not start.result and unit is not None and unit.active == "inactive" and (
             unit.result in ("", "success"))
         clean = start.exit is not None and start.exit.code == "exited" and start.exit.status.startswith("0")
@@ -100,7 +100,7 @@ def _ended(start: Attempt, unit: Optional[UnitState]) -> Verdict:
     if verdict.cause in (UNKNOWN, "start-limit-hit") and unit and not start.ready:
         if unit.result == "timeout" and not start.stop_asked:
             return Verdict(FAILED, "start-timeout", _facts(unit))
-        if unit.result == "success" and (unit.code, unit.status) in ((2, 15), (0, 0)) and start.ran and not start.fatal:
+        if unit.result == "success" and (unit.code, unit.status) == (2, 15) and not start.evidence.fatal:
             return Verdict(FAILED, "sigterm-during-start", _facts(unit))
     return verdict
 
@@ -115,7 +115,7 @@ def _failed(start: Attempt, unit: Optional[UnitState]) -> Verdict:
     """The root among the causes that left a sign."""
     found: Dict[str, Seen] = {}
     for cause in CAUSES:
-        seen = start.seen(cause.code)
+        seen = start.evidence.seen(cause.code)
         if seen:
             found[cause.code] = seen
     if unit and unit.result == "oom-kill" and "host-oom-kill" not in found:
@@ -123,14 +123,14 @@ def _failed(start: Attempt, unit: Optional[UnitState]) -> Verdict:
     said = [code for code, seen in found.items() if seen.kind == SAID or seen.armed]
     code = next((cause.code for cause in CAUSES if cause.code in (said or found)), "")
     main = found.get(code)
-    last = start.last_exception()
-    if main and last and code in _LATE and start.triggers and start.triggers[0] < main.index:
+    last = start.evidence.last_exception()
+    if main and last and code in _LATE and start.evidence.triggers and start.evidence.triggers[0] < main.index:
         code, main = GENERIC, None
     if not code:
-        code = GENERIC if start.triggers and last else UNKNOWN
+        code = GENERIC if start.evidence.triggers and last else UNKNOWN
         if code == UNKNOWN and start.limit:
             code = "start-limit-hit"
-        elif code == UNKNOWN and start.control and not start.fatal and not start.exceptions:
+        elif code == UNKNOWN and start.control and not start.evidence.fatal and not start.evidence.exceptions:
             code = "start-pre-failed"
     explained = _explained(start, code, main, last)
     if explained:
@@ -141,14 +141,14 @@ def _failed(start: Attempt, unit: Optional[UnitState]) -> Verdict:
         return Verdict(FAILED, code, start.limit)
     if code == "start-pre-failed":
         return Verdict(FAILED, code, start.control)
-    return Verdict(FAILED, code, last or start.fatal_line or _telling(start))
+    return Verdict(FAILED, code, last or start.evidence.fatal_line or _telling(start))
 
 
 def _explained(start: Attempt, code: str, main: Optional[Seen], last: str) -> Optional[Seen]:
     """The hint that stands behind ``code``, of the most root cause."""
     hints: List[Seen] = []
     for cause in CAUSES:
-        hint = start.hint(cause.code)
+        hint = start.evidence.hint(cause.code)
         if not hint:
             continue
         waited = timed_out(main.text if main else "") or timed_out(last)

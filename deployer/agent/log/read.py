@@ -9,9 +9,11 @@ from collections import deque
 from typing import Any, Deque, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from deployer.agent.log import systemd
-from deployer.agent.log.attempt import TELLING, Attempt
+from deployer.agent.log.attempt import Attempt
 from deployer.agent.log.causes import BY_CODE, UNKNOWN
+from deployer.agent.log.evidence import TELLING
 from deployer.agent.log.explanation import FAILED, STARTING, Explanation, Note, PhaseTime
+from deployer.agent.log.figures import capacity_of, gaps_of
 from deployer.agent.log.findings import compile_advice
 from deployer.agent.log.judge import UnitState, Verdict, judge, read_state, remedy
 from deployer.agent.log.lines import Line, Splitter
@@ -72,7 +74,7 @@ class LogReader:
         if "server_args=" in raw:
             names = [name for name in start.known.args if is_secret_name(name)]
             self._secrets.update(value for value in map(start.known.arg, names) if value)
-        self._well = bool(start.ready_line) and not (start.fatal or start.stop_asked or start.ended)
+        self._well = bool(start.ready_line) and not (start.evidence.fatal or start.stop_asked or start.ended)
         phase = self._start.known.timeline.current
         if phase != self._phase:
             self._phase, self._since = phase, at
@@ -168,7 +170,7 @@ class LogReader:
     def fatal(self) -> bool:
         """A line has come after which this start can only end."""
         start = self._start
-        return bool(start.fatal or start.start_timeout or start.unbound or start.ended or start.limit)
+        return bool(start.evidence.fatal or start.start_timeout or start.unbound or start.ended or start.limit)
 
     @property
     def cause(self) -> Optional[str]:
@@ -188,7 +190,7 @@ class LogReader:
     @property
     def capacity(self) -> Dict[str, Any]:
         """Figures so far: tokens, requests, context, GB."""
-        return _capacity(self._start)
+        return capacity_of(self._start)
 
     @property
     def secrets(self) -> Tuple[str, ...]:
@@ -259,51 +261,14 @@ class LogReader:
             kv_cache_dtype=None if step else known.kv_cache_dtype,
             findings=() if step else tuple(note.code for note in notes),
             remedy=text, meaning=BY_CODE[verdict.cause].meaning if verdict.cause in BY_CODE else "",
-            notes=() if step else tuple(Note(*note) for note in notes), capacity={} if step else _capacity(start),
+            notes=() if step else tuple(Note(*note) for note in notes), capacity={} if step else capacity_of(start),
             loads=tuple(line.loads()), graphs=tuple(PhaseTime(*capture) for capture in line.captures()),
             phase=line.current, detail=line.detail,
             percent=bar.percent if bar and verdict.outcome == STARTING else None,
-            last_lines=tuple(start.tail), gaps=tuple(_gaps(start)),
+            last_lines=tuple(start.tail), gaps=tuple(gaps_of(start)),
             attempts=tuple(dict(past) for past in self._past), restarts=unit.restarts if unit else None,
                 unit=start.unit,
         )
-
-
-def _gaps(start: Attempt) -> List[str]:
-    found = list(start.gaps)
-    if start.lost:
-        found.append("{} line(s) came without text (MESSAGE null): journalctl leaves long lines out without -a".format(
-            start.lost))
-    return found
-
-
-def _capacity(start: Attempt) -> Dict[str, Any]:
-    known = start.known
-    found: Dict[str, Any] = {}
-    for rank, capacity in known.capacities.items():
-        for name, value in capacity.items():
-            if value is not None:
-                found.setdefault(name, value)
-        if len(known.capacities) > 1:
-            found.setdefault("ranks", {})[rank] = capacity["max_total_num_tokens"]
-    if known.max_total_num_tokens is not None:
-        found.setdefault("max_total_num_tokens", known.max_total_num_tokens)
-    if known.timeline.available:
-        found["available_before_weights_gb"] = min(known.timeline.available.values())
-    used = [usage for _, usage in known.loaded.values() if usage]
-    if used:
-        found["weights_gb"] = max(used)
-    if known.pools:
-        first = known.pools[0]["rank"]
-        found["kv_pools"] = [{key: pool[key] for key in ("name", "dtype", "tokens", "gb")}
-                             for pool in known.pools if pool["rank"] == first]
-    if known.host_pool:
-        found["host_pool_gb"] = known.host_pool
-    for name in ("mem_fraction_static", "tp_size", "dp_size"):
-        value = known.number(name)
-        if value is not None:
-            found[name] = value
-    return found
 
 
 def explain(lines: Iterable[str], unit_state: Optional[Mapping[str, Any]] = None, unit: str = "") -> Explanation:
