@@ -42,7 +42,7 @@ settle = "2s"
 min-total-tokens = 100_000
 prompt = {{ text = "The capital of France is", expect = "Paris" }}
 """
-BAD_CONTEXT = 65536
+BAD_CONTEXT = 24576
 SLOWLY = {"distributed": 0.5, "weights": 2.0, "kv-cache": 0.5, "graphs": 1.5}
 """Seconds that the pretended server spends in its phases, so that there is something to watch."""
 

@@ -178,7 +178,7 @@ def locked(host: str, note: dict[str, Any]) -> LockedError:
     who = f"{note.get('who') or 'somebody'} from {note.get('source') or 'an unknown machine'}"
     unit = str(note.get("unit", "")).removesuffix(".service")
     return LockedError(
-        f"{host}: another push is under way: {unit or 'a unit'} by {who} since {when}, step {note.get('step') or '?'}",
+        f"another push is under way: {unit or 'a unit'} by {who} since {when}, step {note.get('step') or '?'}",
         state="nothing was changed by this command",
         hint=f"deployer attach {host} -u {unit}" if unit else f"deployer status {host}",
     )

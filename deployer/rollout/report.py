@@ -22,8 +22,9 @@ def refused(host: str, unit: str, findings: tuple[Finding, ...]) -> Report:
     """Preflight spoke against it: nothing was changed."""
     first = findings[0]
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-    return Report(host, unit, Outcome.REFUSED, f"refused: {first.message}{more}", "nothing was changed on the host",
-                  first.hint, findings, {"code": first.code})
+    again = f"put it right, then: deployer push {host} -u {unit.removesuffix('.service')}"
+    return Report(host, unit, Outcome.REFUSED, f"{first.message}{more}", "nothing was changed on the host",
+                  again, findings, {"code": first.code})
 
 
 def from_error(host: str, unit: str, error: errors.DeployerError) -> Report:

@@ -65,6 +65,7 @@ class Context:
     @contextlib.contextmanager
     def step(self, name: str, text: str = "", **facts: Any) -> Iterator[Dict[str, Any]]:
         """Recorded before it acts, told before and after. What is put into the yielded dict goes into the event."""
+        self.lock.doing(name)
         self.record.step(name, **facts)
         with self._told_around(name, text) as told:
             yield told
