@@ -40,9 +40,8 @@ test-sglang: setup
 	@if [ -d tests/sglang ]; then set -x; $(PYTEST) tests/sglang; fi
 
 check: setup
-	.venv/bin/ruff check .
-	$(PY) -m mypy
-	.venv/bin/lint-imports
+	@status=0; for tool in "ruff check ." mypy "lint-imports --no-cache"; do \
+	    echo ".venv/bin/$$tool"; .venv/bin/$$tool || status=1; done; exit $$status
 
 demo: setup
 	@$(PY) -m scripts.demo

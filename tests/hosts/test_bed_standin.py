@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from deployer.agent.log.read import explain
 from tests.hosts.bed import Host
 
+RELEASES = ("0.4.3", "0.4.9", "0.5.2", "0.5.4", "0.5.9", "0.5.13", "0.5.18", "0.5.20", "0.5.23")
 UNIT = """\
 [Service]
 Environment=PYTHONUNBUFFERED=1
@@ -154,3 +156,13 @@ def test_a_drain_waits_for_the_answer(host: Host) -> None:
     server.finish()
     assert asking.communicate()[0].count("data: ") == 5, "three tokens, the usage, the end"
     assert stopping.wait() == 0 and host.state("s")["Result"] == "success"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_log_of_a_good_start_reads_as_one(host: Host, release: str) -> None:
+    start(host, "--tp-size 2 --mem-fraction-static 0.5", release)
+    host.sglang.at(30000).wait("ready")
+    said = explain(host.journal("s").splitlines(), host.state("s"))
+    info = json.loads(host.run("curl -s http://127.0.0.1:30000/get_server_info").out)
+    assert (said.outcome, said.cause) == ("ready", None)
+    assert said.max_total_num_tokens == info["max_total_num_tokens"] > 100_000
