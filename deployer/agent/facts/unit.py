@@ -60,9 +60,10 @@ def unit_facts(store: Store, unit: str) -> UnitFacts:
     current = store.current(unit)
     state = show(unit)
     present = tuple(installed(path, secret) for path, secret in paths_of(unit, current))
+    edits = drift(current, present, state) if current and current.kind != "found" else []
     return UnitFacts(
         name=unit, state=state, files=present, current=current.number if current else None,
-        digest=current.digest if current else "", drift=tuple(drift(current, present, state)) if current and current.kind != "found" else (),
+        digest=current.digest if current else "", drift=tuple(edits),
         releases=tuple(public(manifest) for manifest in store.manifests(unit)),
     )
 

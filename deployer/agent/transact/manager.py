@@ -20,9 +20,9 @@ def daemon_reload() -> None:
 
 
 def enable(units: Sequence[str]) -> None:
-    """Raises ManagerError. Units without an [Install] section are left as they are."""
+    """Raises ManagerError. Units without an [Install] section are left as they are. A daemon-reload must follow."""
     if units:
-        ran = run(["systemctl", "enable", "--", *units], timeout=60)
+        ran = run(["systemctl", "--no-reload", "enable", "--", *units], timeout=60)
         if not ran.ok and "no installation config" not in ran.err:
             _must(ran)
 
@@ -30,7 +30,7 @@ def enable(units: Sequence[str]) -> None:
 def disable(units: Sequence[str]) -> None:
     """Takes away the links of ``enable``. A unit whose file is gone already is no fault."""
     for unit in units:
-        ran = run(["systemctl", "disable", "--", unit], timeout=60)
+        ran = run(["systemctl", "--no-reload", "disable", "--", unit], timeout=60)
         if not ran.ok and "does not exist" not in ran.err and "not loaded" not in ran.err:
             _must(ran)
 

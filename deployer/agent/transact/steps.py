@@ -148,11 +148,11 @@ def put_in_place(context: Context, to: Optional[Manifest], others: Tuple[Optiona
         if to is None:
             manager.disable([context.unit])
         install.switch(context.store, to, others, context.unit, tag)
-        manager.daemon_reload()
         if to is not None and to.enabled:
             manager.enable([context.unit, *manager.timers(install.units_of(to))])
         elif to is not None:
             manager.disable([context.unit])
+        manager.daemon_reload()
     except (OSError, LookupError, ValueError, manager.ManagerError) as error:
         raise StepFailed("{}".format(error), code="install-failed") from error
 
