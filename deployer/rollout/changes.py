@@ -37,7 +37,8 @@ class Changes:
             return "nothing to change"
         if self.first:
             replaced = sum(change.kind != "added" for change in self.files)
-            return "first push" + (f", in place of {replaced} file{'s' if replaced > 1 else ''} found" if replaced else "")
+            found = f", in place of {replaced} file{'s' if replaced > 1 else ''} found" if replaced else ""
+            return "first push" + found
         parts = [f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in (self.arguments or {}).items()]
         parts = parts[:6] + ([f"and {len(parts) - 6} more arguments"] if len(parts) > 6 else [])
         if not parts:

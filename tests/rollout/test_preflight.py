@@ -35,7 +35,8 @@ def change(**changes: object) -> Facts:
 
 
 HOLDER = Holder(7, 1, 1, "ada", ("python", "train.py"), "/user.slice", session="session-3.scope",
-                memory={"GPU-b": 5000}, compute=True, holder_class=HolderClass.FOREIGN, proof="login session session-3.scope")
+                memory={"GPU-b": 5000}, compute=True, holder_class=HolderClass.FOREIGN,
+                proof="login session session-3.scope")
 
 
 @pytest.mark.parametrize(("facts", "expected"), [
