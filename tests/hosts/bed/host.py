@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.hosts.bed import cgroups
 from tests.hosts.bed.boot import Machine
 from tests.hosts.bed.frozen import frozen
-from tests.hosts.bed.furnish import FILES, STANDIN, furnish, interpreters
+from tests.hosts.bed.furnish import PROGRAMS, furnish, interpreters
 from tests.hosts.bed.gpu import Gpus
 from tests.hosts.bed.keys import Keys
 from tests.hosts.bed.network import Network
@@ -63,8 +63,9 @@ class Host:
 
     def _make_machine(self, options: list[str]) -> Machine:
         pythons = [f"--bind-ro={place}" for place in interpreters()]
-        binds = [f"--bind-ro={FILES}:/usr/local/lib/bed", f"--bind-ro={STANDIN}:/usr/local/lib/standin", *pythons]
-        return Machine(self.name, self.folder, self.image, self.network, self.group, [*binds, *options])
+        lent = self.folder.parent
+        binds = [f"--bind-ro={lent / name}:/usr/local/lib/{name}" for name in PROGRAMS]
+        return Machine(self.name, self.folder, self.image, self.network, self.group, [*binds, *pythons, *options])
 
     # -- running things -------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.hosts.bed import machine, slot
 from tests.hosts.bed.container import Container, Hypervisor
+from tests.hosts.bed.furnish import lend
 from tests.hosts.bed.host import Host
 from tests.hosts.bed.image import image
 from tests.hosts.bed.keys import Keys
@@ -19,6 +20,7 @@ class Pool:
         machine.enable()
         self._image = image()
         self._slot = slot.take()
+        lend(self._slot.folder)
         self.keys = Keys(self._slot.folder / "ssh")
         self._hosts: list[Host] = []
         self._free: list[Host] = []
