@@ -74,12 +74,12 @@ class TerminalAsk(Ask):
         try:
             before = termios.tcgetattr(terminal)
             quiet = [*before[:3], before[3] & ~termios.ECHO | (termios.ECHO if echo else 0), *before[4:]]
-            os.write(terminal, text.encode())
             try:
                 termios.tcsetattr(terminal, termios.TCSAFLUSH, quiet)
+                os.write(terminal, text.encode())    # after that: what is typed once the question stands is kept
                 return self._line(terminal)
             finally:
-                termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
+                termios.tcsetattr(terminal, termios.TCSADRAIN, before)
                 if not echo:
                     os.write(terminal, b"\n")
         except (OSError, termios.error):
