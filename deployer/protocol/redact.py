@@ -9,7 +9,8 @@ MASK = "[redacted]"
 
 _SECRET_NAME = r"(?:[A-Za-z0-9_-]*(?:api[_-]?key|token|password|passwd|secret|credential)s?)"
 _NOT_SECRET = re.compile(
-    r"(?i)(?:max|min|num|total|prefill|decode|draft|context|running|queued|new|per|bos|eos|pad|full|swa|cache|cached)[a-z0-9_-]*tokens?$"
+    r"(?i)(?:max|min|num|total|prefill|decode|draft|context|running|queued|pending|new|per|bos|eos|pad|full|swa|cache"
+    r"|cached)[a-z0-9_-]*tokens?$"
     r"|^#?tokens?$|tokenizer|token_(?:id|ids|usage)$|tokens$|skip_?tokenizer"
 )
 _ASSIGNED = re.compile(
