@@ -44,7 +44,7 @@ prompt = {{ text = "The capital of France is", expect = "Paris" }}
 """
 BAD_CONTEXT = 24576
 SLOWLY = {"distributed": 0.5, "weights": 2.0, "kv-cache": 0.5, "graphs": 1.5}
-"""Seconds that the pretended server spends in its phases, so that there is something to watch."""
+"""Seconds that the pretended server spends in its phases, so that there is something to watch; none with --quick."""
 
 
 class Stage:
@@ -77,7 +77,7 @@ def prepare(host: Host, operator: Operator) -> None:
     host.gpu.configure(4)
     host.sglang.model("/models/demo-120b", weights_gib=200, num_hidden_layers=60)
     host.sglang.behave(
-        {"delay": SLOWLY},
+        {"delay": {} if "--quick" in sys.argv else SLOWLY},
         {"when": {"context_length": BAD_CONTEXT}, "fail": {"at": "graphs", "how": "graph-oom"}},
     )
     alias = f"Host gpu1\n  HostName {host.address}\n  HostKeyAlias {host.name}\n"
@@ -112,13 +112,14 @@ def play(host: Host, stage: Stage) -> None:
 
 def without_hosts(reason: str) -> None:
     """What can be shown without a host: the examples, checked and rendered."""
-    print(f"This machine cannot host the demo's systemd: {reason}.\nIt takes root on Debian or Ubuntu. "
-          "Meanwhile, the examples of this checkout, checked and rendered:\n", flush=True)
+    missing = f"This machine cannot host the demo's systemd: {reason}.\nThe whole demo takes root on Debian or Ubuntu."
+    print(f"{missing}\nMeanwhile, the examples of this checkout, checked and rendered:\n", flush=True)
     for words in (["check"], ["render"]):
         print(f"$ deployer {' '.join(words)}", flush=True)
         code = subprocess.run([DEPLOYER, *words], cwd=CHECKOUT).returncode
         if code:
             sys.exit(code)
+    print(f"\n{missing}")
 
 
 def main() -> None:

@@ -189,7 +189,10 @@ class Host:
 
     def reset(self) -> bool:
         """As just after the boot: disk, units, processes, mounts, journal, network. False: it needs a new boot."""
-        return self._baseline is not None and self._baseline.restore()
+        try:
+            return self._baseline is not None and self._baseline.restore()
+        except (CommandFailed, OSError, subprocess.TimeoutExpired):
+            return False
 
     def wipe(self) -> None:
         """Back to a pristine disk; the host must be off."""

@@ -83,7 +83,7 @@ class Baseline:
         extra = [unit for unit in self._listed() - self._units if not unit.endswith((".slice", ".device"))]
         if extra:
             quoted = " ".join(shlex.quote(unit) for unit in sorted(extra))
-            self._host.run(f"systemctl stop -- {quoted} 2>/dev/null; systemctl reset-failed; true")
+            self._host.run(f"systemctl stop -- {quoted} 2>/dev/null; systemctl reset-failed; true", timeout=LIMIT * 4)
 
     def _mounted(self) -> list[str]:
         text = Path(f"/proc/{self._host.machine.leader}/mountinfo").read_text()
