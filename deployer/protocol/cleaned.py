@@ -57,7 +57,8 @@ class Cleaned:
     """``spared``: all that stays, with the reason; ``foreign``: of those, what holds memory of the GPUs asked for.
 
     ``held``: what should be free and is not. ``errors``: what could not be found out or done, in words. ``waited`` is
-    the time in seconds between the end of the last process and free memory.
+    the time in seconds between the end of the last process and free memory, ``asked`` what nvidia-smi took of
+    ``seconds`` before anything was ended.
     """
 
     ended: Tuple[Ended, ...] = ()
@@ -67,6 +68,7 @@ class Cleaned:
     foreign: Tuple[Holder, ...] = ()
     planned: Tuple[Treatment, ...] = ()
     seconds: float = 0.0
+    asked: float = 0.0
     waited: float = 0.0
     freed_mib: int = 0
 

@@ -121,7 +121,7 @@ def _look_above(contact: Contact, wish: Wish, preview: Preview, inner: dict[str,
     try:
         other.__enter__()
         above = _Above(other, {"container": host.hypervisor.container, "inner": inner, "gpus": sorted(hidden)})
-        reply = _call(contact, {**_request(wish), **above.request, "dry_run": True})
+        reply = _call(other, {**_request(wish), **above.request, "dry_run": True})
     except DeployerError as error:
         other.__exit__(None, None, None)
         return None, replace(preview, note=f"hypervisor {host.hypervisor.host}: {error.message}")

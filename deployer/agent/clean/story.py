@@ -71,6 +71,7 @@ class _Clean:
         self._begun = time.monotonic()
         self._limit = self._begun + limits.deadline
         self.now = look(None)
+        self._asked = self.now.asked
         self._first = self.now.reading
         self._ended: List[Ended] = []
         self._errors: List[str] = ["nvidia-smi: {}".format(error.message or error.code) for error in self._first.errors]
@@ -205,6 +206,7 @@ class _Clean:
         return Cleaned(
             ended=tuple(self._ended), spared=spared, held=tuple(held), planned=tuple(planned),
             errors=tuple(self._errors + ([unknown] if unknown else [])), foreign=tuple(blockers(spared)),
-            seconds=round(time.monotonic() - self._begun, 3), waited=round(self._waited, 3),
+            seconds=round(time.monotonic() - self._begun, 3), asked=round(self._asked, 3),
+            waited=round(self._waited, 3),
             freed_mib=wait.freed(self._first, self.now.reading, tuple(wish.gpus)),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from typing import Dict, FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
 
 from deployer.agent.clean import hidden
@@ -23,11 +24,15 @@ from deployer.protocol.redact import Redactor, mask_argv
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """``holders``: all that hold a GPU, proven leftovers that hold none, and what is hidden; by pid, hidden last."""
+    """``holders``: all that hold a GPU, proven leftovers that hold none, and what is hidden; by pid, hidden last.
+
+    ``asked``: the seconds that nvidia-smi took.
+    """
 
     reading: GpuReading
     holders: Tuple[Holder, ...]
     world: World
+    asked: float = 0.0
 
     def hidden(self) -> Tuple[Holder, ...]:
         return tuple(holder for holder in self.holders if holder.holder_class is HolderClass.HIDDEN)
@@ -39,12 +44,16 @@ def survey(unit: Optional[str] = None, reading: Optional[GpuReading] = None, tim
     A row whose process has just ended would look like one that is hidden, so nvidia-smi is then asked once more.
     """
     given = reading is not None
+    begun = time.monotonic()
     now = reading if reading is not None else read_gpus(timeout)
+    asked = 0.0 if given else time.monotonic() - begun
     processes = snapshot()
     if held(now, processes)[1] and not given:
+        begun = time.monotonic()
         now = read_gpus(timeout)
+        asked += time.monotonic() - begun
         processes = snapshot()
-    return look(now, this_system(processes, unit))
+    return dataclasses.replace(look(now, this_system(processes, unit)), asked=asked)
 
 
 def this_system(processes: Mapping[int, Process], unit: Optional[str] = None) -> World:
