@@ -77,7 +77,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def _mask(match: "re.Match[str]") -> str:
-    if match["value"].lower() in _EMPTY or not is_secret_name(match["name"]) or MASK in match["value"]:
+    if match["value"].lower() in _EMPTY or not is_secret_name(match["name"]) or MASK[:-1] in match["value"]:
         return match[0]
     return match["head"] + MASK
 

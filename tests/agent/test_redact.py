@@ -36,3 +36,10 @@ def test_what_stands_where_secrets_stand_is_masked(line: str) -> None:
 
 def test_a_known_value_is_masked_wherever_it_stands() -> None:
     assert Redactor(["wobble"]).text("a wobble in a path/wobble/x") == f"a {MASK} in a path/{MASK}/x"
+
+
+def test_a_text_redacted_twice_is_as_redacted_once() -> None:
+    redactor = Redactor(["s3cret-value"])
+    for text in ("api_key='s3cret-value', x", "hf_token: abcdefgh, y", "--api-key abcd", "{'hf_token': 'x'}", "my_secret=a]"):
+        once = redactor.text(text)
+        assert MASK in once and redactor.text(once) == once

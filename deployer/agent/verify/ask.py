@@ -60,14 +60,18 @@ def _presence(body: Dict[str, Any], secret: Any) -> Dict[str, Any]:
 
 
 def completion(at: Target, prompt: Prompt, timeout: float = ANSWER_TIMEOUT) -> Dict[str, Any]:
-    """The value of an ``answer`` observation: one completion, by /v1/completions, else by /generate."""
-    model = served_model(at)
-    body = {"model": model, "prompt": prompt.text, "max_tokens": prompt.max_tokens, "temperature": 0}
+    """The value of an ``answer`` observation: one completion, by /v1/completions, else by /generate.
+
+    Greedy where something is expected, so that it is the same every time; else as the model samples by itself, since
+    greedy decoding makes even a sound model that was never trained repeat itself.
+    """
+    greedy = {"temperature": 0} if prompt.expect else {}
+    body = {"model": served_model(at), "prompt": prompt.text, "max_tokens": prompt.max_tokens, **greedy}
     path = "/v1/completions"
     answered = request(at, path, timeout=timeout, body=body)
     if answered.status in (404, 405):
         path = "/generate"
-        parameters = {"max_new_tokens": prompt.max_tokens, "temperature": 0}
+        parameters = {"max_new_tokens": prompt.max_tokens, **greedy}
         answered = request(at, path, timeout=timeout, body={"text": prompt.text, "sampling_params": parameters})
     value = dict(answered.plain(), path=path, text="")
     if answered.status == 200:
