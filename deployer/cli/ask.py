@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import subprocess
@@ -9,6 +10,7 @@ import termios
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from deployer.remote.ask import Ask, Question
 
@@ -24,9 +26,11 @@ class TerminalAsk(Ask):
 
     def __init__(self, around: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
         super().__init__()
-        self._around = around
+        self.around = around
         self._cancelled = threading.Event()
         self._last: dict[str, tuple[str, str]] = {}
+        self._changed: tuple[int, list[Any]] | None = None
+        atexit.register(self._restore)
 
     def cancel(self) -> None:
         """Ends a question that stands, and answers none any more (after Ctrl-C, for instance); from any thread."""
@@ -42,7 +46,7 @@ class TerminalAsk(Ask):
         if program and force in ("force", "prefer"):
             answer = _run(program, text)
         elif (terminal := _terminal()) is not None:
-            with self._around():
+            with self.around():
                 answer = self._read(terminal, text, question.echo)
         else:
             answer = _run(program, text) if program and force != "never" else None
@@ -56,7 +60,7 @@ class TerminalAsk(Ask):
         terminal = None if self._cancelled.is_set() else _terminal()
         if terminal is None:
             return None
-        with self._around():
+        with self.around():
             answer = self._read(terminal, f"{text} [{'Y/n' if default else 'y/N'}] ", echo=True)
         if answer is None or not answer.strip():
             return default if answer is not None else None
@@ -75,17 +79,25 @@ class TerminalAsk(Ask):
             before = termios.tcgetattr(terminal)
             quiet = [*before[:3], before[3] & ~termios.ECHO | (termios.ECHO if echo else 0), *before[4:]]
             try:
+                self._changed = terminal, before
                 termios.tcsetattr(terminal, termios.TCSAFLUSH, quiet)
                 os.write(terminal, text.encode())    # after that: what is typed once the question stands is kept
                 return self._line(terminal)
             finally:
-                termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+                self._restore()
                 if not echo:
                     os.write(terminal, b"\n")
         except (OSError, termios.error):
             return None
         finally:
             os.close(terminal)
+
+    def _restore(self) -> None:
+        """Gives the terminal its echo back, also when the process ends while another thread waits for an answer."""
+        if self._changed:
+            terminal, before = self._changed
+            self._changed = None
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
     def _line(self, terminal: int) -> str | None:
         line = b""

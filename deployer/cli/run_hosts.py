@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable, Sequence
@@ -79,6 +80,7 @@ def open_contact(host: Host, view: View, ctx: click.Context | None = None) -> Co
     from deployer.remote.session import open_session
 
     reach = (lambda name: open_contact(hosts(ctx, (name,))[0], view)) if ctx is not None else None
+    asker().around = getattr(view, "paused", contextlib.nullcontext)
     return Contact(host, lambda: open_session(host, asker()), view, reach=reach)
 
 
@@ -99,20 +101,24 @@ def run(hosts: Sequence[Host], act: Callable[[Host, View], list[Report]], *, as_
     view = view_for(hosts, as_json)
     done: list[list[Report]] = []
     fault: list[BaseException] = []
+    # Not Thread.join: up to Python 3.12 one that Ctrl-C interrupts takes the thread for ended from then on.
+    ended = threading.Event()
 
     def work() -> None:
         try:
             done.append(on_hosts(hosts, lambda host: act(host, view), pace))
         except BaseException as error:
             fault.append(error)
+        finally:
+            ended.set()
 
-    worker = threading.Thread(target=work, name="rollout", daemon=True)
-    worker.start()
+    threading.Thread(target=work, name="rollout", daemon=True).start()
     asked = False
-    while worker.is_alive():
+    while not ended.is_set():
         try:
-            worker.join(0.2)
+            ended.wait(0.2)
         except KeyboardInterrupt:
+            asker().cancel()                         # a password that is being asked for is not wanted any more
             if interrupted is None or asked:
                 _close(view)
                 raise

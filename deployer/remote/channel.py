@@ -14,7 +14,10 @@ from deployer.remote.stream import Chunk, StreamEnded
 class ChannelStream:
     """``deployer.remote.stream.Stream`` over a paramiko channel. ``finish`` ends the connection under it."""
 
-    def __init__(self, transport: Any, channel: Any, finish: Callable[[], None], keepalive: float) -> None:
+    def __init__(
+        self, transport: Any, channel: Any, finish: Callable[[], None], keepalive: float, silence: float | None = None
+    ) -> None:
+        self.silence = silence
         self._transport = transport
         self._channel = channel
         self._finish = finish

@@ -30,6 +30,8 @@ BUSY_SECONDS = 0.3
 or less, so that several hosts' connections through it do not come back together."""
 
 CHANNEL_SECONDS = 30.0
+KEEPALIVE_SECONDS = 15.0
+"""Between keepalives where ServerAliveInterval does not say: firewalls forget idle connections."""
 
 
 class _Busy(Exception):
@@ -68,7 +70,8 @@ def _start(
                 login.host, f"{destination.where} opens no channel for a command (stage: opening a channel): {error}",
                 hint=f"try `ssh {login.target} true`") from None
         finish = _Finish(stack)
-        stream = channel.ChannelStream(transport, opened, finish, destination.alive_interval)
+        stream = channel.ChannelStream(
+            transport, opened, finish, destination.alive_interval or KEEPALIVE_SECONDS, destination.silence)
         try:
             hello = bootstrap.greet(stream, mark, bundle, login, ask)
         except bootstrap.NeedsTerminal:

@@ -140,9 +140,10 @@ class Session:
 
     def _event(self, op: str) -> Event:
         while b"\n" not in self._buffer:
-            chunk = self._stream.read(SILENCE)
+            silence = self._stream.silence or SILENCE
+            chunk = self._stream.read(silence)
             if chunk is None:
-                raise self._broken(op, f"no sign of life for {SILENCE:.0f} s")
+                raise self._broken(op, f"no sign of life for {silence:.0f} s")
             if not chunk.data:
                 raise self._broken(op, self._ended())
             if chunk.error:

@@ -25,7 +25,12 @@ class StreamEnded(Exception):
 
 
 class Stream(Protocol):
-    """What a session needs of its connection. ``close`` may come from any thread, and never hangs."""
+    """What a session needs of its connection. ``close`` may come from any thread, and never hangs.
+
+    ``silence``: seconds without a sign of life after which the admin's settings give the host up; None: not said.
+    """
+
+    silence: float | None
 
     def read(self, timeout: float) -> Chunk | None:
         """The next bytes; None when ``timeout`` seconds brought none."""
@@ -45,6 +50,8 @@ class Stream(Protocol):
 
 class PipeStream:
     """A program of this machine over pipes. Ended with its whole process group, in at most about two seconds."""
+
+    silence: float | None = None
 
     def __init__(self, argv: Sequence[str]) -> None:
         """Raises OSError."""

@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 import threading
 import time
 from pathlib import Path
@@ -83,14 +84,14 @@ for host in sys.argv[1:]:
 """
 
 
-def on_terminal(words: list[str], typed: list[bytes]) -> tuple[str, str]:
+def on_terminal(words: list[str], typed: list[bytes], program: str = PROGRAM) -> tuple[str, str]:
     """Runs the program with a terminal of its own; what the terminal showed, and what came on stdout."""
     read, write = os.pipe()
     pid, master = pty.fork()
     if pid == 0:
         os.dup2(write, 1)
         os.environ.pop("SSH_ASKPASS", None)
-        os.execv(sys.executable, [sys.executable, "-c", PROGRAM, *words])
+        os.execv(sys.executable, [sys.executable, "-c", program, *words])
     os.close(write)
     shown = b""
     for line in typed:
@@ -175,3 +176,27 @@ def test_a_cancelled_question_is_no_answer() -> None:
     os.waitpid(pid, 0)
     os.close(master)
     assert b"a@h2" not in shown, "after a cancel nothing more is asked"
+
+
+def test_the_terminal_gets_its_echo_back_when_the_process_ends_meanwhile() -> None:
+    program = PROGRAM.replace("for host in", "import threading, time\nthreading.Thread(target=lambda: ask.secret("
+                              "Question('sudo', 'x', 'waiting: ')), daemon=True).start()\ntime.sleep(0.5)\nsys.exit()\n"
+                              "for host in")
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", program])
+    shown = b""
+    while b"waiting: " not in shown:
+        shown += os.read(master, 1024)
+    assert not termios.tcgetattr(master)[3] & termios.ECHO
+    os.waitpid(pid, 0)
+    assert termios.tcgetattr(master)[3] & termios.ECHO
+    os.close(master)
+
+
+def test_a_live_view_makes_way_for_a_question() -> None:
+    program = PROGRAM.replace("ask = TerminalAsk()", "import contextlib\n@contextlib.contextmanager\ndef around():\n"
+                              "    print('paused', flush=True)\n    yield\n    print('resumed', flush=True)\n"
+                              "ask = TerminalAsk()\nask.around = around")
+    _, out = on_terminal(["sudo:a@h1"], [b"one\n"], program)
+    assert out == "paused\nresumed\ngot 'one'\n"

@@ -43,6 +43,7 @@ class Script:
     def __init__(
         self, *steps: bytes | tuple[bytes] | Callable[[bytes], None], status: int | None = 1, why: str = ""
     ) -> None:
+        self.silence: float | None = None
         self.steps = list(steps)
         self.written: list[bytes] = []
         self.code, self.cause = status, why
