@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 CLIENTS = {"docker", "podman", "nerdctl", "docker-compose"}
 _SWITCHES = {
     "--detach", "--disable-content-trust", "--help", "--init", "--interactive", "--no-healthcheck",
-    "--oom-kill-disable", "--privileged", "--publish-all", "--read-only", "--rm", "--sig-proxy", "--tty", "--quiet", "--replace", "--rmi",
+    "--oom-kill-disable",
+    "--privileged", "--publish-all", "--read-only", "--rm", "--sig-proxy", "--tty", "--quiet", "--replace", "--rmi",
     "--env-host", "--http-proxy", "--no-hosts", "--tls-verify", "--read-only-tmpfs", "--passwd", "--no-hostname",
 }
 """Long options of ``run`` without a value of their own word."""

@@ -12,8 +12,8 @@ from deployer.intake.machine import Machine
 SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "ash"}
 _LEFT_OUT = {"nohup", "setsid", "exec", "command", "builtin", "time", "env", "then", "do", "!"}
 _NO_SERVER = {"echo", "printf", "cat", "grep", "egrep", "pgrep", "pkill", "kill", "killall", "ps", "which", "type",
-              "man", "alias", "logger", "test", "[", "sed", "awk", "tee", "notify-send", "trap", "history", "vim", "nano",
-              "less", "rm", "cp", "mv", "ls", "find", "pip", "export", "curl", "wget", "git"}
+              "man", "alias", "logger", "test", "[", "sed", "awk", "tee", "notify-send", "trap", "history", "vim",
+              "nano", "less", "rm", "cp", "mv", "ls", "find", "pip", "export", "curl", "wget", "git"}
 
 
 @dataclass(frozen=True)
