@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from . import children, control, failures, memory, web
+from . import children, control, failures, web
 from .behaviour import Behaviour
 from .children import Child
-from .narrate import GRAPH_BATCHES, Narrator
+from .loading import Loading
+from .narrate import Narrator
 from .release import Release
 
 PHASES = ("launched", "distributed", "weights", "kv-cache", "graphs", "capacity", "port", "warmup", "ready")
@@ -43,8 +44,6 @@ class Server:
         self._gone: dict[int, int] = {}
         self._requests = 0
         self._turn = threading.Condition()
-        self._available: dict[int, float] = {}
-        self._first: dict[int, float] = {}
         self._go = 0
         self._finish = 0
 
@@ -57,106 +56,10 @@ class Server:
         children.on_child_end(lambda pid, status: self.events.put(("child", (pid, status))))
         control.serve(int(self.args["port"]), self.handle)
         try:
-            self.load()
+            Loading(self).run()
             return self.serve()
         except failures.Ending as ending:
             return ending.status
-
-    def load(self) -> None:
-        args, say = self.args, self.narrator
-        say.launched(args)
-        failures.check_device(self)
-        model = failures.read_model(self)
-        self.context = int(args.get("context_length") or model.context)
-        self.spawn()
-        self.enter("launched")
-        self.enter("distributed")
-        for child in self.ranks:
-            say.distributed_begin(child.rank)
-            child.tell("title")
-        for helper in self.helpers:
-            helper.tell("title")
-        cpu = args["device"] == "cpu"
-        totals = [] if cpu else memory.total_mib()
-        free = [] if cpu else (memory.free_mib() or totals)
-        before = {child.pid: 64.0 if child.gpu is None else free[child.gpu] / 1024 - memory.CONTEXT_GIB
-                  for child in self.ranks}
-        for child in self.ranks:
-            say.distributed_end(child.rank, memory.CONTEXT_GIB)
-        failures.check_balance(self, before)
-        self.load_weights(model, before)
-        self.allocate(model, before)
-        self.capture()
-        least = min(self._available.values())
-        self.enter("capacity")
-        running = int(args.get("max_running_requests") or 2048)
-        say.capacity(self.ranks[0].rank, self.tokens, running, self.context, least, args["device"])
-        self.allocate_host_memory(model)
-
-    def load_weights(self, model: memory.Model, before: dict[int, float]) -> None:
-        say = self.narrator
-        weights = self.behaviour["weights_gib"]
-        if weights is None:
-            weights = model.weights / (1 << 30) / len(self.ranks)
-        for child in self.ranks:
-            say.weights_begin(child.rank, before[child.pid])
-        self._available = dict(before)
-        for done in range(1, 5):
-            say.weights_progress(done, 4)
-            for child in self.ranks:
-                self.hold(child, before, weights * done / 4)
-            if done == 2:
-                self.enter("weights")
-        asked = str(self.args["kv_cache_dtype"])
-        self.dtype = self.behaviour["kv_dtype"] or memory.pool_dtype(asked, model, self.release)
-        for child in self.ranks:
-            if self.args["kv_cache_dtype"] == "fp8_e4m3":
-                say.fp8_without_scales(child.rank)
-            say.weights_end(child.rank, model.architecture, model.quantization, self._available[child.pid], weights)
-        self.usage["weight"] = weights
-
-    def allocate(self, model: memory.Model, before: dict[int, float]) -> None:
-        self.enter("kv-cache")
-        fraction = float(self.args["mem_fraction_static"] or 0.88)
-        cell = model.cell / (2 if "float8" in self.dtype else 1)
-        free, left = min(before.values()), min(self._available.values())
-        tokens = memory.tokens_that_fit(free, left, fraction, int(cell), self.args)
-        if tokens <= 0:
-            failures.no_room_for_kv(self, fraction)
-        self.tokens = int(self.behaviour["tokens"] or tokens)
-        size = tokens * cell / (1 << 30)
-        for child in self.ranks:
-            self.hold(child, self._available, size)
-            self.narrator.kv_cache(child.rank, self.dtype, self.tokens, size, model.mla, self._available[child.pid])
-        self.usage["kvcache"] = size
-
-    def capture(self) -> None:
-        self.usage["graph"] = 0.0
-        if self.args["disable_cuda_graph"] or self.args["device"] == "cpu":
-            self.enter("graphs")
-            return
-        for child in self.ranks:
-            self.narrator.graphs_begin(child.rank, self._available[child.pid])
-        for done in range(1, len(GRAPH_BATCHES) + 1):
-            self.narrator.graphs_progress(done, min(self._available.values()))
-            if done == len(GRAPH_BATCHES) // 2:
-                self.enter("graphs")
-        for child in self.ranks:
-            if self._available[child.pid] < memory.GRAPHS_GIB:
-                failures.graph_out_of_memory(self, child)
-            self.hold(child, self._available, memory.GRAPHS_GIB)
-            self.narrator.graphs_end(child.rank, memory.GRAPHS_GIB, self._available[child.pid])
-        self.usage["graph"] = memory.GRAPHS_GIB
-
-    def allocate_host_memory(self, model: memory.Model) -> None:
-        if not self.args["enable_hierarchical_cache"]:
-            return
-        size = float(self.args["hicache_size"]) * 1e9
-        if not size:
-            size = self.tokens * model.cell * float(self.args["hicache_ratio"])
-        for child in self.ranks:
-            self.narrator.hierarchical(child.rank, int(size / model.cell), size / 1e9)
-        failures.check_host_memory(self, size)
 
     def serve(self) -> int:
         say, host, port = self.narrator, str(self.args["host"]), int(self.args["port"])
@@ -186,40 +89,6 @@ class Server:
             self.attend()
 
     # -- children ---------------------------------------------------------------------------------------------------
-
-    def spawn(self) -> None:
-        tensor, pipeline, data = (int(self.args[name] or 1) for name in ("tp_size", "pp_size", "dp_size"))
-        replicas = 1 if self.args.get("enable_dp_attention") else data
-        for replica in range(replicas):
-            for stage in range(pipeline):
-                for rank in range(tensor):
-                    places = (("DP", replica, replicas), ("PP", stage, pipeline), ("TP", rank, tensor))
-                    mark = [f"{name}{place}" for name, place, count in places if count > 1]
-                    gpu = None
-                    if self.args["device"] != "cpu":
-                        position = (replica * pipeline + stage) * tensor + rank
-                        gpu = failures.gpu_of_rank(self, position)
-                    title = "_".join(["sglang::scheduler", *mark]) if self.release >= (0, 4, 1) else sys.argv[0]
-                    self.ranks.append(Child("scheduler", title, bool(self.behaviour["orphans"]), gpu,
-                                            "".join(f" {word}" for word in mark)))
-        for name in ("detokenizer", "resource_tracker"):
-            title = f"sglang::{name}" if name == "detokenizer" else f"{sys.executable} -c from multiprocessing." \
-                "resource_tracker import main;main(7)"
-            self.helpers.append(Child(name, title, bool(self.behaviour["orphans"])))
-
-    def hold(self, child: Child, base: dict[int, float], gib: float) -> None:
-        """The child takes ``gib`` on its GPU of what ``base`` had left; fails as CUDA does where it is not there."""
-        left = base[child.pid] - gib
-        if child.gpu is None:
-            self._available[child.pid] = left
-            return
-        if left < 0:
-            failures.cuda_out_of_memory(self, child, gib)
-        self._available[child.pid] = left
-        extra = self.behaviour["ranks"].get(str(self.ranks.index(child)), {}).get("extra_mib", 0)
-        total = memory.total_mib()[child.gpu]
-        taken = self._first.setdefault(child.pid, base[child.pid]) - left + memory.CONTEXT_GIB
-        child.tell(f"hold {min(total, int(taken * 1024) + extra)}")
 
     def schedulers_alive(self) -> bool:
         return not any(child.pid in self._gone for child in self.ranks)
