@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from deployer.agent.verify import estimate, progress
+from deployer.agent.verify.answering import nonsense
 from deployer.agent.verify.holders import overlaps
 from deployer.agent.verify.memory import POINTS, Curve
 from deployer.agent.verify.say import duration
-from deployer.agent.verify.serving import nonsense
 from deployer.agent.verify.view import View
 from deployer.protocol.redact import Redactor
 from deployer.protocol.verdict import GateState, Observation, Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import List, Optional, Sequence, Tuple
 
-from deployer.agent.verify import memory, serving, starting
+from deployer.agent.verify import answering, memory, serving, starting
 from deployer.agent.verify.say import duration, fails, passes, skips, waits
 from deployer.agent.verify.seen import Seen, fold
 from deployer.agent.verify.serving import History
@@ -39,10 +39,10 @@ class Gates:
             starting.unit(seen, expected, now), starting.log(seen, expected, now), starting.port(seen, expected, now),
             starting.health(seen, expected, now), serving.declared(seen, expected, now),
             memory.memory(seen, expected, now), serving.capacity(seen, expected, self.history),
-            serving.accuracy(seen, expected), serving.answer(seen, expected),
+            serving.accuracy(seen, expected), answering.answer(seen, expected),
         ]
         if expected.load is not None:
-            verdicts.append(serving.load(seen, expected, self.history))
+            verdicts.append(answering.load(seen, expected, self.history))
         verdicts.append(self._settle(verdicts, now))
         return tuple(verdicts)
 

@@ -1,8 +1,8 @@
-"""The gates of what serves: declared = running, memory, capacity, accuracy, answer, load. Pure."""
+"""The gates of what the server says of itself: declared = running, capacity, accuracy. Pure."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from deployer.agent.verify import compare
 from deployer.agent.verify.say import count, fails, passes, skips, waits
@@ -54,7 +54,7 @@ def _info(seen: Seen, expected: Expectations, gate: str) -> Tuple[Optional[Mappi
     """The server's account, or the verdict that stands for its absence."""
     if expected.port is None or not expected.health.info_path:
         return None, skips(gate, "this release tells nothing of itself")
-    if _dummy(expected):
+    if follows(expected):
         return None, skips(gate, "node rank above 0: only rank 0 tells its arguments")
     answer = seen.info
     if answer is None:
@@ -76,7 +76,8 @@ def _info(seen: Seen, expected: Expectations, gate: str) -> Tuple[Optional[Mappi
     return None, waits(gate, "waits for {}, which {}".format(expected.health.info_path, said(answer)))
 
 
-def _dummy(expected: Expectations) -> bool:
+def follows(expected: Expectations) -> bool:
+    """Whether this is a node of rank above 0, which has no server of its own."""
     try:
         return int(expected.args.get("node_rank", 0) or 0) > 0
     except (TypeError, ValueError):
@@ -99,7 +100,7 @@ def tokens(seen: Seen) -> Tuple[Optional[int], Optional[int]]:
 
 def capacity(seen: Seen, expected: Expectations, history: History) -> Verdict:
     """Tokens of the KV pool against the declared floor, the forecast, and the release before."""
-    if expected.kind != "sglang" or _dummy(expected):
+    if expected.kind != "sglang" or follows(expected):
         return skips("capacity", "no KV cache is judged here")
     logged, told = tokens(seen)
     have = told if told is not None else logged
@@ -119,7 +120,7 @@ def capacity(seen: Seen, expected: Expectations, history: History) -> Verdict:
         figures["forecast"] = expected.forecast_tokens
         if abs(off) > FORECAST_TOLERANCE:
             notes.append("{:+.0f} % against the forecast of {}".format(off * 100, count(expected.forecast_tokens)))
-    before = _last(history, "max_total_num_tokens")
+    before = last(history, "max_total_num_tokens")
     if before and have < before * (1 - FALL):
         figures["before"] = before
         notes.append("{:.1f} % less than the release before ({}), {}".format(
@@ -147,7 +148,8 @@ def _per_rank(running: Mapping[str, Any]) -> str:
     return " for each of {} DP ranks".format(size) if isinstance(size, int) and size > 1 else ""
 
 
-def _last(history: History, key: str) -> Any:
+def last(history: History, key: str) -> Any:
+    """The newest known figure of that name."""
     for figures in reversed(history):
         if figures.get(key):
             return figures[key]
@@ -156,7 +158,7 @@ def _last(history: History, key: str) -> Any:
 
 def _reason(running: Mapping[str, Any], history: History) -> str:
     """The likeliest reason of a fall, from what differs between the two releases' resolved arguments."""
-    before = _last(history, "resolved") or {}
+    before = last(history, "resolved") or {}
     wider = {"fp8_e4m3": 1, "fp8_e5m2": 1, "bfloat16": 2, "float16": 2, "auto": 2}
     was, now = compare.dtype(before.get("kv_cache_dtype")), compare.dtype(running.get("kv_cache_dtype"))
     if was and now and was != now and wider.get(now, 2) > wider.get(was, 2):
@@ -172,7 +174,7 @@ def _reason(running: Mapping[str, Any], history: History) -> str:
 
 def accuracy(seen: Seen, expected: Expectations) -> Verdict:
     """The KV cache dtype is the declared one: nothing changed it silently."""
-    if expected.kind != "sglang" or _dummy(expected):
+    if expected.kind != "sglang" or follows(expected):
         return skips("accuracy", "no KV cache is judged here")
     logged = compare.dtype((seen.log or {}).get("kv_cache_dtype"))
     info = compare.flat((seen.info or {}).get("info") or {})
@@ -196,77 +198,3 @@ def accuracy(seen: Seen, expected: Expectations) -> Verdict:
             wanted, have if have != wanted else told), **figures)
     where = "log" if logged else "the server's own arguments"
     return passes("accuracy", "KV cache dtype {} as declared ({})".format(wanted, where), **figures)
-
-
-def answer(seen: Seen, expected: Expectations) -> Verdict:
-    """One real completion: not empty, not one character over and over, and with what is expected in it."""
-    prompt = expected.prompt
-    if prompt is None or expected.port is None:
-        return skips("answer", "no prompt is declared")
-    if _dummy(expected):
-        return skips("answer", "only node rank 0 answers")
-    got = seen.answer
-    if got is None:
-        return waits("answer", "waits for the answer to the declared prompt")
-    if got.get("status") != 200:
-        if got.get("status") in (401, 403):
-            return fails("answer", "{} refuses the declared key ({})".format(got.get("path"), got["status"]))
-        return fails("answer", "{} {}".format(got.get("path"), said(got)))
-    text = str(got.get("text", ""))
-    figures = {"seconds": got.get("seconds"), "answer": text[:200], "path": got.get("path")}
-    fault = nonsense(text)
-    if fault and not (prompt.expect and prompt.expect in text):
-        return fails("answer", "the answer is {}: {!r}".format(fault, text[:80]), **figures)
-    if prompt.expect and prompt.expect not in text:
-        return fails("answer", "the answer does not contain {!r}: {!r}".format(prompt.expect, text[:120]), **figures)
-    return passes("answer", "answered in {:.1f} s: {!r}".format(
-        float(got.get("seconds") or 0), text.strip()[:60]), **figures)
-
-
-def nonsense(text: str) -> str:
-    """What is wrong with an answer whatever was asked, or nothing: empty, one character or one word repeated."""
-    bare = "".join(text.split())
-    if not bare:
-        return "empty"
-    if len(bare) >= 4 and len(set(bare)) == 1:
-        return "one character repeated"
-    words = text.split()
-    if len(words) >= 6 and len(set(words)) == 1:
-        return "one word repeated"
-    return ""
-
-
-def load(seen: Seen, expected: Expectations, history: History) -> Verdict:
-    """A short measured load against the release before."""
-    wanted = expected.load
-    if wanted is None:
-        return skips("load", "no load is declared")
-    got = seen.load
-    if got is None:
-        return waits("load", "waits for {} requests, {} at a time".format(wanted.requests, wanted.concurrency))
-    figures = {key: got.get(key) for key in ("ttft", "tokens_per_second", "requests", "errors", "seconds")}
-    if got.get("errors"):
-        return fails("load", "{} of {} requests failed: {}".format(
-            got["errors"], got.get("requests"), got.get("detail", "")), **figures)
-    text = "first token after {:.2f} s (median), {:.0f} tokens a second".format(
-        float(got.get("ttft") or 0), float(got.get("tokens_per_second") or 0))
-    fallen = _fallen(got, history, wanted.max_fall)
-    if fallen:
-        return fails("load", "{}; {}".format(text, "; ".join(fallen)), **figures)
-    return passes("load", text, **figures)
-
-
-def _fallen(got: Mapping[str, Any], history: History, limit: Optional[float]) -> List[str]:
-    before = _last(history, "load") or {}
-    if limit is None:
-        return []
-    found = []
-    rate, rate_before = got.get("tokens_per_second"), before.get("tokens_per_second")
-    if rate is not None and rate_before and rate < rate_before * (1 - limit):
-        found.append("{:.0f} % fewer tokens a second than the release before ({:.0f})".format(
-            (1 - rate / rate_before) * 100, rate_before))
-    first, first_before = got.get("ttft"), before.get("ttft")
-    if first is not None and first_before and first > first_before * (1 + limit):
-        found.append("the first token comes {:.0f} % later than in the release before ({:.2f} s)".format(
-            (first / first_before - 1) * 100, first_before))
-    return found

@@ -14,7 +14,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 from deployer.agent.verify import ask, holders, process, unitstate
 from deployer.agent.verify.aside import Answer, Aside
 from deployer.agent.verify.http import bind_host, opens, target
-from deployer.agent.verify.journal import RESTART_SCHEDULED, Entry, Follower, of_invocation, read_once, since_mark
+from deployer.agent.verify.journal import Entry
+from deployer.agent.verify.logsource import LogSource
 from deployer.agent.verify.mark import StartMark
 from deployer.protocol.expectations import Expectations
 from deployer.protocol.verdict import Observation
@@ -35,8 +36,6 @@ GPU = 2.0
 GPU_SHARE = 20
 """nvidia-smi is asked every 2 s, and never takes more than a twentieth of the time."""
 OWNER = 1.0
-READ_BEFORE = 4000
-"""Entries that are known by their cursor as read, since two readers of the journal overlap."""
 
 
 class HostSources:
@@ -53,19 +52,12 @@ class HostSources:
         self._state: Dict[str, Any] = {}
         self._main = 0
         self._pidfd = -1
-        self._journal: Optional[Follower] = None
-        self._whole = False
+        self._log = LogSource(unit, mark, unitstate.invocation(unit) if mark is None else "")
         self._open = False
         self._own_port = False
         self._healthy = False
         self._informed = False
         self._opened = 0.0
-        self._cursor = ""
-        self._read: Dict[str, None] = dict.fromkeys([mark.cursor] if mark and mark.cursor else [])
-        if mark is not None:
-            self._journal = Follower(since_mark(unit, mark.cursor, mark.realtime))
-        else:
-            self._open_journal(unitstate.invocation(unit))
 
     def now(self) -> float:
         return time.monotonic()
@@ -98,14 +90,14 @@ class HostSources:
         poll.register(self._aside.fileno(), select.POLLIN)
         if self._pidfd >= 0:
             poll.register(self._pidfd, select.POLLIN)
-        if self._journal is not None and self._journal.running:
-            poll.register(self._journal.fileno(), select.POLLIN)
+        if self._log.fileno() >= 0:
+            poll.register(self._log.fileno(), select.POLLIN)
         for descriptor, _ in poll.poll(max(0.0, (until - self.now()) * 1000)):
             if descriptor == self._pidfd:
                 self._end_pidfd()
                 self._due["unit"] = 0.0
             elif descriptor != self._aside.fileno():
-                self._read_journal()
+                self._see_lines(self._log.read())
 
     def _run_due(self) -> None:
         now = self.now()
@@ -121,7 +113,7 @@ class HostSources:
             self._state = dict(unitstate.value(shown), group=shown.get("ControlGroup", ""))
             self._see("unit", {key: value for key, value in self._state.items() if key != "group"})
             self._watch_main(int(self._state["main_pid"]))
-            self._open_journal(str(self._state.get("invocation", "")))
+            self._log.keep(str(self._state["invocation"]))
         settled = self._pidfd >= 0 and self._state.get("active") == "active"
         self._due["unit"] = now + (UNIT_QUIET if settled else UNIT_RESTLESS)
 
@@ -141,39 +133,19 @@ class HostSources:
             os.close(self._pidfd)
         self._pidfd = -1
 
-    def _open_journal(self, invocation: str) -> None:
-        """Of a server that runs already its start from the beginning, once; a follower that ended goes on."""
-        if self._journal is None and invocation:
-            self._journal = Follower(of_invocation(invocation, True))
-        elif self._journal is not None and not self._journal.running and self._cursor:
-            self._journal = Follower(since_mark(self._unit, self._cursor, 0.0))
-
     def log_is_read(self) -> None:
         """The start of a running server has been read: from now on only what is new."""
-        if self._mark is None and not self._whole and self._journal is not None:
-            self._whole = True
-            self._journal.close()
-            self._journal = Follower(of_invocation(str(self._state.get("invocation", "")), False))
-
-    def _read_journal(self) -> None:
-        self._take_entries(self._journal.read() if self._journal is not None else [])
+        self._log.only_new(str(self._state.get("invocation", "")))
 
     def _ask_log(self, now: float) -> None:
-        """What the journal holds at this moment: a follower hears of it up to 0.25 s later (journald's own timer)."""
-        cursor = self._cursor or (self._mark.cursor if self._mark else None)
-        if cursor and "log" in self._wants:
-            self._take_entries(read_once(since_mark(self._unit, cursor, 0.0)))
+        if "log" in self._wants:
+            self._see_lines(self._log.read_now())
             self._due["log"] = self.now() + LOG
 
-    def _take_entries(self, entries: List[Entry]) -> None:
-        entries = [entry for entry in entries if entry.cursor not in self._read]
+    def _see_lines(self, entries: List[Entry]) -> None:
         if entries:
-            self._read.update(dict.fromkeys(entry.cursor for entry in entries))
-            if len(self._read) > 2 * READ_BEFORE:
-                self._read = dict.fromkeys(list(self._read)[-READ_BEFORE:])
-            self._cursor = entries[-1].cursor or self._cursor
             self._see("lines", entries)
-            if any(entry.systemd or entry.message_id == RESTART_SCHEDULED for entry in entries):
+            if any(entry.systemd for entry in entries):
                 self._due["unit"] = 0.0
 
     def _ask_progress(self, now: float) -> None:
@@ -288,7 +260,6 @@ class HostSources:
 
     def close(self) -> None:
         """Ends the child; what is still asked is not waited for."""
-        if self._journal is not None:
-            self._journal.close()
+        self._log.close()
         self._end_pidfd()
         self._aside.close()

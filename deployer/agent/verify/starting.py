@@ -168,8 +168,8 @@ def port(seen: Seen, expected: Expectations, now: float) -> Verdict:
         who = _owner(foreign[0])
         if seen.foreign_since is not None and now - seen.foreign_since >= FOREIGN_GRACE:
             tail = ", which makes two servers on one port" if own else "; this unit's server fails when it binds"
-            return fails("port", "port {} is bound by {}{}".format(expected.port, who, tail),
-                         owner=foreign[0].get("pid"))
+            return fails("port", "port-in-use: port {} is bound by {}{}".format(expected.port, who, tail),
+                         owner=foreign[0].get("pid"), cause="port-in-use")
         return waits("port", "port {} is still bound by {}".format(expected.port, who))
     if own:
         return passes("port", "port {} is bound by this unit's process {}".format(expected.port, own[0].get("pid")),
