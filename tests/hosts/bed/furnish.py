@@ -57,9 +57,13 @@ def furnish(host: Host) -> None:
         weights.truncate(8 << 30)
     python = next(host.image.glob("usr/lib/python3.[0-9]*")).name.removeprefix("python")
     install(VENV, RELEASE, python, upper, flag_table(RELEASE))
-    for link, target in LINKS.items():
+    links = {link: f"/usr/local/lib/bed/{target}" for link, target in LINKS.items()}
+    # Generators find nothing to generate here, and take most of the time of each daemon-reload.
+    for generator in host.image.glob("usr/lib/systemd/system-generators/*"):
+        links[f"etc/systemd/system-generators/{generator.name}"] = "/dev/null"
+    for link, target in links.items():
         (upper / link).parent.mkdir(parents=True, exist_ok=True)
-        (upper / link).symlink_to(f"/usr/local/lib/bed/{target}")
+        (upper / link).symlink_to(target)
 
 
 @functools.cache
