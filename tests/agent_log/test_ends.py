@@ -574,3 +574,10 @@ def test_a_key_in_the_arguments(release: str, key: str | None, found: bool) -> N
         reader.feed(line)
     assert reader.explanation().findings == (("api-key-in-log",) if found else ())
     assert reader.secrets == (("sk-1",) if found else ())
+
+
+def test_a_rank_that_lost_its_parent_tells_nothing_of_itself() -> None:
+    log = StartLog("0.5.23").to("capacity").rank_dies("BrokenPipeError: [Errno 32] Broken pipe")
+    failed(explain(log.lines[:-1]), "unknown", "BrokenPipeError")
+    failed(explain(log.lines[:-1], {**DEAD, "ExecMainStatus": 15}), "sigterm-during-start", "")
+    failed(explain(log.gone("killed", "15/TERM").lines), "sigterm-during-start", "status=15/TERM")

@@ -29,6 +29,7 @@ _CONSEQUENCE = re.compile(
     r"|Connection (?:closed|reset) by peer|Broken pipe|Failed to recv|ncclRemoteError|remote process exited"
     r"|Initialization failed\. Please see|Triggering SIGQUIT"
 )
+_ALONE = re.compile(r"(?:BrokenPipeError|ConnectionResetError|EOFError)\b")
 _KEPT = 512
 
 
@@ -76,6 +77,11 @@ class Evidence:
     @property
     def exceptions(self) -> bool:
         return bool(self._exceptions)
+
+    @property
+    def parent_gone(self) -> bool:
+        """All that was raised is that another process of the server's was no longer there."""
+        return bool(self._exceptions) and all(_ALONE.search(text) for _, text, _ in self._exceptions)
 
     def seen(self, code: str) -> Optional[Seen]:
         """The line that bears witness for ``code``: of a line that proves and one that was raised the stronger."""

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 from deployer.agent.log.attempt import Attempt
 from deployer.agent.log.causes import BY_CODE, CAUSES, UNKNOWN
 from deployer.agent.log.causes.network import timed_out
+from deployer.agent.log.causes.process import advice
 from deployer.agent.log.causes.units import STATUSES
 from deployer.agent.log.explanation import FAILED, READY, STARTING, STOPPED
 from deployer.agent.log.signs import SAID, Seen
@@ -126,6 +127,8 @@ def _failed(start: Attempt, unit: Optional[UnitState]) -> Verdict:
     last = start.evidence.last_exception()
     if main and last and code in _LATE and start.evidence.triggers and start.evidence.triggers[0] < main.index:
         code, main = GENERIC, None
+    if not code and start.evidence.parent_gone:
+        return _left_alone(start, unit, last)
     if not code:
         code = GENERIC if start.evidence.triggers and last else UNKNOWN
         if code == UNKNOWN and start.limit:
@@ -142,6 +145,14 @@ def _failed(start: Attempt, unit: Optional[UnitState]) -> Verdict:
     if code == "start-pre-failed":
         return Verdict(FAILED, code, start.control)
     return Verdict(FAILED, code, last or start.evidence.fatal_line or _telling(start))
+
+
+def _left_alone(start: Attempt, unit: Optional[UnitState], last: str) -> Verdict:
+    """A rank that lost its parent (it was stopped while it loaded) can be heard before systemd says of what it died."""
+    by_signal = start.exit is not None and start.exit.status.startswith("15/")
+    if not start.ready and (by_signal or (unit is not None and (unit.code, unit.status) == (2, 15))):
+        return Verdict(FAILED, "sigterm-during-start", start.exit_line if by_signal else _facts(unit))
+    return Verdict(FAILED, UNKNOWN, last)
 
 
 def _explained(start: Attempt, code: str, main: Optional[Seen], last: str) -> Optional[Seen]:
@@ -184,12 +195,12 @@ def remedy(start: Attempt, verdict: Verdict, unit: Optional[UnitState]) -> str:
     if not verdict.cause:
         return ""
     if verdict.cause == UNKNOWN:
-        text = "No known cause: read the last lines of the log"
+        text = advice(verdict.evidence) or "No known cause: read the last lines of the log"
         if (unit and unit.code == 2) or (start.exit and start.exit.code == "killed"):
             text += (
                 "; a process that was killed without a word of its own may have met the OOM killer (`journalctl -k`, "
                 "`dmesg -T`)"
             )
-        return text + ", then start once by hand as the unit's user with the same arguments."
+        return text.rstrip(".") + ", then start once by hand as the unit's user with the same arguments."
     seen = verdict.seen or Seen(verdict.cause, 0, 0, verdict.evidence, SAID, True, None)
     return BY_CODE[verdict.cause].remedy(start.known, seen)

@@ -55,7 +55,6 @@ class LogReader:
         self._secrets: Set[str] = set()
         self._since: Optional[float] = None
         self._phase = ""
-        self._at: Optional[float] = None
 
     def feed(self, raw: str, at: Optional[float] = None) -> None:
         """One line with or without its line break. ``at``: when it came, by any clock of the caller's (seconds)."""
@@ -101,6 +100,8 @@ class LogReader:
             self._close()
         if line.invocation and not self._start.invocation:
             self._start.invocation = line.invocation
+        if line.source == "process" and line.unit.endswith(".service"):
+            self._start.unit = self._start.unit or line.unit
         if event and event.kind == systemd.RESTART:
             self._restart_due = True
         self._start.feed(line, self._index, event)

@@ -31,25 +31,30 @@ def _warmup(known: Known, seen: Seen) -> str:
 
 
 ADVICE = (
-    ("out of memory",
-        "GPU memory ran out while serving: lower --mem-fraction-static or --chunked-prefill-size, or "
-        "--max-running-requests."),
-    ("host memory should be larger than the device memory",
-        "The host pool must be larger than the device pool in this release: raise --hicache-ratio above 1 or "
-        "--hicache-size."),
-    ("illegal memory access",
-        "A kernel read where it must not: try another --attention-backend or release, and report it with this "
-        "traceback."),
+    ("out of memory", "GPU memory ran out while serving: lower --mem-fraction-static or --chunked-prefill-size, or "
+                      "--max-running-requests."),
+    ("host memory should be larger than the device memory", "The host pool must be larger than the device pool in this "
+     "release: raise --hicache-ratio above 1 or --hicache-size."),
+    ("illegal memory access", "A kernel read where it must not: try another --attention-backend or release, and report "
+                              "it with this traceback."),
+    ("ecc error", "The GPU reports a memory fault: `dmesg -T | grep -i xid`, then reset or replace it."),
+    ("fallen off the bus", "The GPU is gone from the bus: `dmesg -T | grep -i xid`, then power the host down and up."),
+    ("unspecified launch failure", "A kernel died: `dmesg -T | grep -i xid` tells whether the GPU itself is at fault."),
+    ("other ranks that didn't finish loading", "Another rank ended or hangs while it loads: look for its last lines, "
+     "and for the kernel's OOM killer (`dmesg -T | grep -i oom`)."),
     ("hicache", "Look at the arguments of the hierarchical cache (--hicache-*)."),
 )
+"""Words of an exception without a rule -> what is known to help."""
+
+
+def advice(text: str) -> str:
+    """What is known to help against an exception of these words, or ""."""
+    lowered = text.lower()
+    return next((words for needle, words in ADVICE if needle in lowered), "")
 
 
 def _exception(known: Known, seen: Seen) -> str:
-    lowered = seen.text.lower()
-    for needle, advice in ADVICE:
-        if needle in lowered:
-            return advice
-    return (
+    return advice(seen.text) or (
         "No rule is known for this exception: `{}`. Read the traceback in the log; search SGLang's issues for its "
         "last line, and try a neighbouring release."
     ).format(re.sub(r"^\[[^\]]*\] ", "", seen.text).strip()[:240])
