@@ -8,10 +8,14 @@ from pathlib import Path
 
 
 class Files:
-    """``root`` stands for ``/`` of the host (None: no file is known). Nothing is ever written to it."""
+    """``root`` stands for ``/`` of the host (None: no file is known). Nothing is ever written to it.
 
-    def __init__(self, root: Path | None) -> None:
+    ``beside``: the folder of what is imported; a file that is not below the root may lie there under its bare name.
+    """
+
+    def __init__(self, root: Path | None, beside: Path | None = None) -> None:
         self.root = root
+        self.beside = beside
         self.written: dict[str, str | None] = {}        # None: written, with what is not known
         self.asked: dict[str, bool] = {}                # every path that was read -> found
 
@@ -19,16 +23,21 @@ class Files:
         """The text of a file (bytes that are no UTF-8 as surrogates); None where it is not known."""
         place = self._place(path, cwd)
         if place is None:
-            return None
+            return self._text(self.beside / path) if self.beside and cwd is None and path[:1] not in ("", "/") else None
         if place in self.written:
             return self.written[place]
-        file = self._file(place)
-        try:
-            text = file.read_bytes().decode("utf-8", "surrogateescape") if file and file.is_file() else None
-        except OSError:
-            text = None
+        text = self._text(self._file(place))
+        if text is None and self.beside:
+            text = self._text(self.beside / posixpath.basename(place))
         self.asked[place] = text is not None
         return text
+
+    @staticmethod
+    def _text(file: Path | None) -> str | None:
+        try:
+            return file.read_bytes().decode("utf-8", "surrogateescape") if file and file.is_file() else None
+        except OSError:
+            return None
 
     def write(self, path: str, text: str | None, cwd: str | None = None, *, append: bool = False) -> None:
         """What the script would write."""

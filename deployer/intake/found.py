@@ -13,6 +13,7 @@ class Launch:
     ``env``: what the script or unit sets. ``wrapper``: the words in front (numactl …, docker run … image). ``cwd``:
     None where nothing changes it. ``exe``: the program where argv[0] does not tell. ``sourced``: variables that an
     activated environment adds. ``container``: what docker was asked for. ``line`` counts from 1; 0: not known.
+    ``opaque``: the texts above that hold something unknown, ``marks`` how that is written in them.
     """
 
     argv: list[str]
@@ -26,7 +27,8 @@ class Launch:
     container: dict[str, Any] | None = None
     line: int = 0
     name: str | None = None
-    notes: list[str] = field(default_factory=list)
+    marks: tuple[str, ...] = ()
+    opaque: tuple[str, ...] = ()
 
 
 SERVERS = {"sglang.launch_server": "sglang", "sglang_router.launch_router": "router",

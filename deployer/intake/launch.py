@@ -103,6 +103,7 @@ def _record(machine: Machine, process: Process) -> None:
         cwd=shown(process.cwd) if process.cwd else None,
         unresolved=names, exe=exe, removed=removed, sourced=sourced,
         container=dict(process.container) if process.container else None, line=machine.line,
+        marks=unknowns.marks(*texts), opaque=tuple(shown(text) for text in texts if unknowns.found(text)),
     ))
 
 

@@ -44,13 +44,16 @@ _SINGLE = {
     "HealthStartupTimeout": "--health-startup-timeout", "HealthLogDestination": "--health-log-destination",
     "HealthMaxLogCount": "--health-max-log-count", "HealthMaxLogSize": "--health-max-log-size",
 }
-_KEYS = {*_OPTIONS, *_SINGLE, "Image", "Exec", "ContainerName", "Environment", "EnvironmentFile", "EnvironmentHost",
-         "PodmanArgs", "GlobalArgs", "User", "Group", "Label", "Annotation", "AddCapability", "DropCapability",
-         "Notify", "RunInit", "ReadOnly", "ReadOnlyTmpfs", "NoNewPrivileges", "SecurityLabelDisable", "SecurityLabelType",
-         "SecurityLabelLevel", "SecurityLabelFileType", "SecurityLabelNested", "SeccompProfile", "Sysctl",
-         "CgroupsMode", "AutoUpdate", "Rootfs", "Pod", "StartWithPod", "Mask", "Unmask", "ContainersConfModule", "ServiceName",
-         "DefaultDependencies", "RemapUid", "RemapGid", "RemapUsers", "RemapUidSize", "VolatileTmp", "ReloadCmd",
-         "ReloadSignal", "AppArmor", "HttpProxy", "Retry", "RetryDelay"}
+_KEYS = {
+    *_OPTIONS, *_SINGLE,
+    "Image", "Exec", "ContainerName", "Environment", "EnvironmentFile", "EnvironmentHost", "PodmanArgs",
+    "GlobalArgs", "User", "Group", "Label", "Annotation", "AddCapability", "DropCapability", "Notify",
+    "RunInit", "ReadOnly", "ReadOnlyTmpfs", "NoNewPrivileges", "SecurityLabelDisable", "SecurityLabelType",
+    "SecurityLabelLevel", "SecurityLabelFileType", "SecurityLabelNested", "SeccompProfile", "Sysctl",
+    "CgroupsMode", "AutoUpdate", "Rootfs", "Pod", "StartWithPod", "Mask", "Unmask", "ContainersConfModule",
+    "ServiceName", "DefaultDependencies", "RemapUid", "RemapGid", "RemapUsers", "RemapUidSize",
+    "VolatileTmp", "ReloadCmd", "ReloadSignal", "AppArmor", "HttpProxy", "Retry", "RetryDelay",
+}
 
 
 def read(source: Source, files: Files) -> UnitFound:
@@ -71,8 +74,9 @@ def read(source: Source, files: Files) -> UnitFound:
         given.texts |= _matching(path, files)
     refused = unit.refused or any(problem.fatal for problem in problems)
     unset: list[str] = []
-    launches = [] if refused else _launches(asked, kind, {**service, "PODMAN_SYSTEMD_UNIT": source.name}, inside, world,
-                                            source.name, unset)
+    manager_env = {**service, "PODMAN_SYSTEMD_UNIT": source.name}
+    would = _launches(asked, kind, manager_env, inside, world, source.name, unset)
+    would, launches = (would, []) if refused else ([], would)
     given.env = inside
     seen = traps.Seen(_for_traps(own, asked), source, kind, given, {**found, "ExecStart": []}, launches, [], problems,
                       refused, True)
@@ -83,7 +87,7 @@ def read(source: Source, files: Files) -> UnitFound:
     shown = world.unknowns.shown
     return UnitFound(
         source.name, launches, {key: shown(value) for key, value in sorted(inside.items())}, directives(own, found),
-        ignored(own), judged, world.notes, kind.user, refused, {
+        ignored(own), judged, world.notes, kind.user, refused, would, {
             "env_of_the_service": {"PODMAN_SYSTEMD_UNIT": source.name, **service},
             "env_files_of_the_container": listed, "devices": asked.values("AddDevice"),
             "image": asked.last("Image"),

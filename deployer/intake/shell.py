@@ -17,7 +17,4 @@ def read(text: str, files: Files, *, name: str = "input.sh", cwd: str | None = N
     machine = Machine(world, start=cwd)
     machine.script = name
     script(machine, text.removeprefix("\ufeff"))
-    launches = world.launches
-    for launch in launches:
-        launch.notes = list(world.notes)
-    return launches, world.notes
+    return world.launches, world.notes

@@ -236,7 +236,8 @@ def _starting(seen: Seen) -> Iterator[Problem]:
 
 def _pulls(command: Command) -> bool:
     text = " ".join(command.words)
-    return bool(re.search(r"\b(?:docker|podman|nerdctl|crictl|ctr|skopeo|compose)\b(?: [^;&|]*?)? (?:pull|copy)\b", text))
+    clients = r"\b(?:docker|podman|nerdctl|crictl|ctr|skopeo|docker-compose)\b"
+    return bool(re.search(clients + r"(?: [^;&|]*?)? (?:pull|copy)\b", text))
 
 
 def _notifies(seen: Seen) -> bool:

@@ -26,8 +26,10 @@ EXECS = ("ExecCondition", "ExecStartPre", "ExecStart", "ExecStartPost", "ExecRel
 
 @dataclass
 class UnitFound:
-    """``launches`` is empty where systemd refuses the unit or nothing is started; ``traps`` are findings' codes in the
-    order of the places of ``problems``. ``extra`` are further figures of containers."""
+    """``launches`` is empty where systemd refuses the unit; ``would``: what its commands would start nevertheless.
+
+    ``traps`` are findings' codes in the order of the places of ``problems``. ``extra``: further figures of containers.
+    """
 
     name: str
     launches: list[Launch]
@@ -38,6 +40,7 @@ class UnitFound:
     notes: list[str]
     user: bool = False
     refused: bool = False
+    would: list[Launch] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -75,14 +78,14 @@ def read(source: Source, files: Files) -> UnitFound:
     refused = unit.refused or any(problem.fatal for problem in problems)
     launches: list[Launch] = []
     unset: list[str] = []
-    if found["ExecStart"] and not refused:
-        for command in found["ExecStart"]:
-            launches += _follow(command, unit, kind, given, world, unset)
+    for command in found["ExecStart"]:
+        launches += _follow(command, unit, kind, given, world, unset)
+    would, launches = (launches, []) if refused else ([], launches)
     seen = traps.Seen(unit, source, kind, given, found, launches, unset, problems, refused)
     shown = world.unknowns.shown
     return UnitFound(
         source.name, launches, {key: shown(value) for key, value in sorted(given.env.items())},
-        directives(unit, found), ignored(unit), traps.judge(seen), world.notes, kind.user, refused,
+        directives(unit, found), ignored(unit), traps.judge(seen), world.notes, kind.user, refused, would,
     )
 
 
@@ -187,7 +190,8 @@ def _follow(
     if not launches:
         names = world.unknowns.names(*argv)
         launches = [Launch([shown(word) for word in argv], {k: shown(v) for k, v in sorted(given.env.items())},
-                           unresolved=names, cwd=shown(machine.cwd) if machine.cwd else None, line=command.line)]
+                           unresolved=names, cwd=shown(machine.cwd) if machine.cwd else None, line=command.line,
+                           marks=world.unknowns.marks(*argv), opaque=tuple(shown(word) for word in argv))]
     for launch in launches:
         launch.line = command.line
         if "@" in command.prefixes and launch.argv[:1] == [command.path] and not launch.wrapper:

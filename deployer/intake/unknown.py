@@ -35,6 +35,10 @@ class Unknowns:
         """``text`` with its marks written out."""
         return _MARK.sub(lambda match: self.shown(self._items[ord(match[0]) - _FIRST][0]), text)
 
+    def marks(self, *texts: str) -> tuple[str, ...]:
+        """How the unknown parts of ``texts`` are shown."""
+        return tuple(dict.fromkeys(self.shown(match[0]) for text in texts for match in _MARK.finditer(text)))
+
     def names(self, *texts: str) -> list[str]:
         """What the marks in ``texts`` rest on, each once, in order."""
         return list(dict.fromkeys(self._names(texts)))
