@@ -47,13 +47,19 @@ def connect(
     """
     destination = resolve(
         host.name, host.address or host.name, user=host.user, port=host.port,
-        identity_file=str(host.identity_file) if host.identity_file else None, files=config)
+        identity_file=str(host.identity_file.expanduser()) if host.identity_file else None, files=config)
     warnings = list(destination.warnings)
-    with ExitStack() as stack:
-        transport, passwords = _way(destination, ask, stack, warnings.append)
-        login = bootstrap.Login(host.name, destination.user, destination.target, host.become, passwords)
-        stream, hello = _start(transport, destination, login, bundle, ask, stack)
-        return stream, hello, tuple(warnings)
+    try:
+        with ExitStack() as stack:
+            transport, passwords = _way(destination, ask, stack, warnings.append)
+            login = bootstrap.Login(host.name, destination.user, destination.target, host.become, passwords)
+            stream, hello = _start(transport, destination, login, bundle, ask, stack)
+            return stream, hello, tuple(warnings)
+    except (OSError, EOFError, ssh.load().SSHException) as error:
+        # What no stage has words for: a connection that breaks between two of them, for instance.
+        raise ConnectError(
+            host.name, f"the SSH connection failed: {str(error) or type(error).__name__}",
+            hint=f"try `ssh -v {destination.target} true`") from None
 
 
 def _start(

@@ -21,6 +21,7 @@ EXEC_SECONDS = 10.0
 
 _OFF = {"no", "none", "false", ""}
 _MULTI = {"identityfile", "certificatefile"}
+_TIMES = {"connecttimeout", "serveraliveinterval"}
 _LISTS = {"userknownhostsfile", "globalknownhostsfile", "canonicaldomains"}
 
 
@@ -76,10 +77,7 @@ def lookup(query: Query, files: Sequence[Path] | None = None) -> Found:
     reader.read_all(files)
     canonical = reader.canonical()
     if canonical is not None or reader.wants_final:
-        if canonical is not None:
-            reader.found.values["hostname"] = (canonical,)
-            query.host = canonical
-        reader.final, reader.is_canonical = True, canonical is not None
+        reader.again(canonical)
         reader.read_all(files)
     return reader.found
 
@@ -152,15 +150,22 @@ class _Reader:
         self.query = query
         self.found = found
         self.final = False
-        self.is_canonical = False
         self.wants_final = False
         self._original = query.host
+        self._host = query.host
         self._system = False
 
     def read_all(self, files: Sequence[Path]) -> None:
         for path in files:
             self._system = path == Path("/etc/ssh/ssh_config")
             self._read(path, True, 0, checked=not self._system)
+
+    def again(self, canonical: str | None) -> None:
+        """Sets up the second pass: `Host` is now compared with the real name, which stays what it is."""
+        name = self.found.get("hostname")
+        self._host = canonical or (self.query.expand(self.found, "hostname", name) if name else self.query.host)
+        self.found.values["hostname"] = (self._host.replace("%", "%%"),)
+        self.final = True
 
     def canonical(self) -> str | None:
         """The full name, where CanonicalizeHostname asks for it and one is found."""
@@ -204,7 +209,7 @@ class _Reader:
             keyword, arguments, rest = split(text, where)
             keyword = ALIASES.get(keyword, keyword)
             if keyword == "host":
-                active = matches_list(arguments, self._original)
+                active = matches_list(arguments, self._host)
             elif keyword == "match":
                 active = self._match(arguments, where)
             elif not active:
@@ -240,7 +245,7 @@ class _Reader:
         if keyword in _MULTI:
             if arguments[0] not in values.get(keyword, ()):
                 values[keyword] = (*values.get(keyword, ()), arguments[0])
-        elif keyword not in values:
+        elif keyword not in values and not (keyword in _TIMES and arguments[0].lower() == "none"):
             values[keyword] = tuple(arguments) if keyword in _LISTS else (arguments[0],)
             self.found.places[keyword] = where
 
@@ -263,7 +268,7 @@ class _Reader:
             name, equals, value = criterion.lstrip("!").partition("=")
             name = name.lower()
             if name in ("all", "canonical", "final"):
-                hit = {"all": True, "canonical": self.is_canonical, "final": self.final}[name]
+                hit = name == "all" or self.final    # to ssh both words mean the second pass
                 self.wants_final = self.wants_final or name == "final"
             else:
                 if not equals:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from deployer.errors import SudoError
+from deployer.remote import bootstrap
 from deployer.remote.bundle import bundle
+from deployer.remote.stream import PipeStream
 from tests.hosts.bed import Host, Operator
 from tests.hosts.sshing import PASSWORD, Answers, Line
 
@@ -131,6 +133,18 @@ def test_an_expired_account(line: Line) -> None:
     line.host.run("passwd --lock ops >/dev/null")
     error = line.refused("ops", Answers(PASSWORD, PASSWORD, PASSWORD, PASSWORD))
     assert isinstance(error, SudoError)
+
+
+@pytest.mark.parametrize(("user", "answers"), [("admin", ()), ("ops", ("wrong-one", PASSWORD))])
+def test_the_hosts_own_machine_without_ssh(host: Host, user: str, answers: tuple[str, ...]) -> None:
+    """What ``local`` does, started on the host by one of its users."""
+    mark = bootstrap.new_mark()
+    stream = PipeStream(host._enter(["runuser", "-u", user, "--", *bootstrap.argv(mark, bundle().hash, "sudo")]))
+    try:
+        login = bootstrap.Login("local", user, "localhost")
+        assert bootstrap.greet(stream, mark, bundle(), login, Answers(*answers)).uid == 0
+    finally:
+        stream.close()
 
 
 def test_no_password_reaches_logs_of_the_host(line: Line) -> None:

@@ -50,6 +50,14 @@ CASES = {
     "crlf is a line": ("a", "Host a\n  User u\n\n\n  Port 4\n"),
     "agent": ("a", "IdentityAgent /run/agent-%u.sock\n"),
     "agent none": ("a", "IdentityAgent none\n"),
+    "canonical in the second pass": ("a", "Match final\n User u\nMatch canonical\n Port 3\n"),
+    "the name stays in the second pass": ("a", "HostName %h.example.org\nMatch final\n HostName other\n Port 3\n"),
+    "host is the real name in the second pass": ("a", "Match final\n User u\nHost b\n Port 3\nHost a\n HostName b\n"),
+    "originalhost stays in the second pass": (
+        "a", "Match final originalhost a\n User u\nMatch originalhost b\n Port 3\nHost a\n HostName b\n"),
+    "not final": ("a", "Match !final\n Port 3\nMatch final\n User u\n"),
+    "no time is no value": ("a", "ConnectTimeout none\nHost *\n ConnectTimeout 7\n"),
+    "a percent in the name": ("a", "HostName a%%b\nMatch final\n Port 3\n"),
     "canonical": ("a", "CanonicalizeHostname no\nMatch canonical\n Port 3\n"),
 }
 
