@@ -133,9 +133,19 @@ class _Judged:
     def _not_yet(self, release: str, name: str, first: str) -> Verdict:
         others = self.known.history(name)[0].flag.spellings
         older = next((s for s in others if self.known.find(release, s)), None)
-        hint = (f"write {strip(older)}, which is the same" if older
-                else f"it needs version = \">={first}\"; else take it out")
+        before = self._predecessor(release, name)
+        if older:
+            hint = f"write {strip(older)}, which is the same"
+        elif before:
+            hint = f"write {before}, its name before {first}"
+        else:
+            hint = f"it needs version = \">={first}\"; else take it out"
         return Verdict("argument-too-new", Level.ERROR, f"`{name}` came in {first}; {HERE} does not have it", hint)
+
+    def _predecessor(self, release: str, name: str) -> str | None:
+        """An argument of the release in whose place ``name`` stands later."""
+        return next((strip(flag.name) for flag in self.known.flags(release).values()
+                     if self.known.instead(flag.name) == dashed(name)), None)
 
     def _prefixed(self, release: str, name: str) -> str | None:
         bare = strip(dashed(name))

@@ -95,11 +95,26 @@ def _misread(flag: Flag, name: str, value: Any, text: str, why: str) -> Fault:
     words = text.replace(",", " ").split()
     if flag.nargs in ("*", "+") and len(words) > 1:
         hint = f"write a list: {name} = [{', '.join(toml(_literal(word)) for word in words)}]"
+    elif (seconds := _seconds(text)) is not None and flag.type in ("int", "float"):
+        hint = f"it counts in seconds: write {name} = {seconds}" if _counts_seconds(flag.dest) else ""
     elif isinstance(value, float) and value.is_integer() and flag.type in ("int", "human_readable_int"):
         hint = f"write {name} = {int(value)}"
     else:
         hint = ""
     return Fault("value-type", f"`{name}` takes {kind_words(flag)} in {HERE}, and {toml(value)} is none{why}", hint)
+
+
+_UNITS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
+_DURATION = re.compile(r"(\d+) ?(s|sec|m|min|h)")
+
+
+def _seconds(text: str) -> int | None:
+    found = _DURATION.fullmatch(text)
+    return int(found[1]) * _UNITS[found[2]] if found else None
+
+
+def _counts_seconds(dest: str) -> bool:
+    return dest.endswith(("timeout", "_secs"))
 
 
 def _literal(word: str) -> Any:
@@ -113,12 +128,18 @@ def _literal(word: str) -> Any:
 
 def _choice(flag: Flag, name: str, text: str) -> Fault:
     choices = [str(choice) for choice in flag.choices or ()]
-    near = difflib.get_close_matches(text, choices, n=1, cutoff=0.6)
+    alike = {_folded(choice): choice for choice in reversed(choices)}
+    near = [alike[_folded(text)]] if _folded(text) in alike else difflib.get_close_matches(text, choices, n=1)
     listed = ", ".join(choices[:_SHOWN]) + (f" and {len(choices) - _SHOWN} more" if len(choices) > _SHOWN else "")
     hint = f"did you mean \"{near[0]}\"? " if near else ""
     more = f"; `deployer flags {strip(flag.name)}` lists all" if len(choices) > _SHOWN else ""
     return Fault("unknown-choice", f"`{name}` does not take \"{text}\" in {HERE}", f"{hint}it takes {listed}{more}",
                  doubtful=flag.open_choices)
+
+
+def _folded(choice: str) -> str:
+    """A choice without what is easily written in another way."""
+    return choice.lower().replace("-", "_").replace(".", "_")
 
 
 def convert(kind: str, text: str) -> Any:

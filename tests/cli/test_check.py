@@ -71,7 +71,7 @@ def test_a_finding_reads_like_a_compilers(tmp_path: Path) -> None:
         "[argument-too-new]\n"
         "   10 | cuda_graph_max_bs_decode = 8\n"
         "      | ^^^^^^^^^^^^^^^^^^^^^^^^\n"
-        "    help: it needs version = \">=0.5.14\"; else take it out\n"
+        "    help: write cuda-graph-max-bs, its name before 0.5.14\n"
         "units/a.toml:11:1: error: `kv-cache-dtype` does not take \"bf61\" in SGLang 0.5.9 [unknown-choice]\n"
         "   11 | kv-cache-dtype = \"bf61\"\n"
         "      | ^^^^^^^^^^^^^^\n"

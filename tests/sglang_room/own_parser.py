@@ -1,6 +1,7 @@
 """Prints what a release's own parser registers, as JSON: run in a process of its own, never imported.
 
     python own_parser.py FOLDER sglang|router
+    python own_parser.py FOLDER sglang|router parse     which command lines (a JSON list on stdin) it takes
 
 FOLDER holds the unpacked wheel. Modules that declare arguments are the release's own; every other module that they
 import is a stand-in, so that nothing of torch or of the machine is needed.
@@ -9,10 +10,12 @@ import is a stand-in, so that nothing of torch or of the machine is needed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import io
 import json
 import sys
 import types
@@ -77,6 +80,15 @@ def plain(value: Any) -> Any:
         return {"stand-in": True}
 
 
+def takes(parser: argparse.ArgumentParser, words: list[str]) -> bool:
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            parser.parse_args(words)
+    except (SystemExit, ValueError):                # a retired argument's action may raise instead of exiting
+        return False
+    return True
+
+
 def main() -> None:
     sys.meta_path.insert(0, Finder(Path(sys.argv[1])))
     if sys.argv[2] == "sglang":
@@ -87,6 +99,9 @@ def main() -> None:
         Arguments = importlib.import_module(f"sglang_router.{name}").RouterArgs
     parser = argparse.ArgumentParser(add_help=False)
     Arguments.add_cli_args(parser)
+    if sys.argv[3:] == ["parse"]:
+        print(json.dumps([takes(parser, words) for words in json.load(sys.stdin)]))
+        return
     print(json.dumps([
         {
             "spellings": action.option_strings or [action.dest], "dest": action.dest,

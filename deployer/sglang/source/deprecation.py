@@ -33,8 +33,11 @@ class Said:
     instead: str | None = None
 
 
-def of_registration(action: str, given: dict[str, Any]) -> Said:
-    """Judged by the action's name and its ``new_flag``, and by a help text that begins with the word."""
+def of_registration(action: str, given: dict[str, Any], raises: bool = False) -> Said:
+    """Judged by the action's name and its ``new_flag``, and by a help text that begins with the word.
+
+    ``raises``: the action stops the program whatever it is given.
+    """
     help_text = " ".join(str(given.get("help") or "").split())
     error = given.get("error_message")
     retired = action.startswith("Deprecated")
@@ -43,7 +46,8 @@ def of_registration(action: str, given: dict[str, Any]) -> Said:
     new = given.get("new_flag")
     instead = _new_flag(new) if isinstance(new, str) else None
     text = error if isinstance(error, str) else help_text
-    return Said(True, error is not None and not isinstance(error, Opaque), instead or pointer(text))
+    refused = raises or (error is not None and not isinstance(error, Opaque))
+    return Said(True, refused, instead or pointer(text))
 
 
 def _new_flag(text: str) -> str:

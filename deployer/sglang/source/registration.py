@@ -31,7 +31,7 @@ def build(names: list[str], given: dict[str, Any], evaluator: Evaluator, open_ch
         choices, open_choices = None, True
     if isinstance(choices, (set, frozenset)):
         choices = sorted(choices)
-    said = deprecation.of_registration(action, given)
+    said = deprecation.of_registration(action, given, bool(defaults.get("raises")))
     return Flag(
         name=names[0], aliases=tuple(names[1:]), dest=dest,
         type="bool" if nargs == 0 else _type(given.get("type")),
@@ -83,7 +83,7 @@ def _action(action: Any, evaluator: Evaluator) -> tuple[str, dict[str, Any]]:
     if isinstance(action, Opaque) and action.text.endswith("BooleanOptionalAction"):
         return "boolean_optional", {"nargs": 0}
     if isinstance(action, Class):
-        return action.node.name, _constructor(action, evaluator)
+        return action.node.name, {**_constructor(action, evaluator), "raises": _raises(action)}
     raise Unresolved(f"action {action!r}")
 
 
@@ -102,6 +102,12 @@ def _constructor(action: Class, evaluator: Evaluator) -> dict[str, Any]:
                     found.update(constants)
             return {key: found[key] for key in ("nargs", "default") if key in found}
     return {}
+
+
+def _raises(action: Class) -> bool:
+    """Whether the action does nothing but stop: its ``__call__`` ends in a ``raise`` whatever it is given."""
+    calls = (s for s in action.node.body if isinstance(s, ast.FunctionDef) and s.name == "__call__")
+    return any(isinstance(statement, ast.Raise) for call in calls for statement in call.body)
 
 
 def given(call: ast.Call, module: Module, scope: Scope, evaluator: Evaluator) -> dict[str, Any]:
