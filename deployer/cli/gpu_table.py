@@ -74,11 +74,15 @@ def _gpu(gpu: Gpu, width: int, many: bool) -> str:
 def _words(held: Held) -> str:
     """How ``clean`` would treat it, and why: of whom it spares, what would have to be done instead."""
     holder = held.holder
+    if holder.holder_class is HolderClass.OWN and holder.live:
+        return f"spares it while {holder.unit} runs; --scope all would stop the unit, after asking"
+    if holder.holder_class is HolderClass.HIDDEN:
+        return f"cannot end it from here: {holder.proof}; deployer clean says what it may be"
+    if holder.holder_class is HolderClass.ORPHAN and held.scope:
+        return "ends it with --scope orphans"
     if held.scope is None:
         return f"never ends it: {held.reason}"
     if held.scope == "own":
         unit = f" (--unit {holder.unit.removesuffix('.service')})" if holder.unit else ""
         return f"ends it{unit}: left over, its unit does not run"
-    if held.act == Act.STOP_UNIT.value and holder.holder_class is HolderClass.OWN:
-        return f"spares it while {holder.unit} runs; --scope all would stop the unit, after asking"
     return f"{_SCOPES[held.scope]}; spared otherwise: {held.reason}"

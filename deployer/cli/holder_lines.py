@@ -69,7 +69,8 @@ def _row(holder: Holder, reading: GpuReading) -> str:
     if len(holder.ns_pids) > 1:
         pid += f" ({holder.ns_pids[-1]} inside)"
     state = {"D": " [D: waits in the kernel]", "Z": " [zombie]"}.get(holder.state, "")
-    parts = [pid, memory(holder, reading), holder.user, " ".join(holder.argv)]
+    held = memory(holder, reading) or ", ".join(device.rpartition("/")[2] for device in holder.devices)
+    parts = [pid, held, holder.user, " ".join(holder.argv)]
     return "  ".join(part for part in parts if part) + state
 
 

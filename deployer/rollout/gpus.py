@@ -23,7 +23,6 @@ HELP: Mapping[str, str] = {
     "err-field": "the GPU answers in part only: look at the kernel log (journalctl -k -g NVRM)",
     "insufficient-permissions": "ask as root to see all",
     "hang": "the driver hangs: look for Xid errors (journalctl -k -g Xid) and processes in D state; a reboot ends it",
-    "partial": "what is listed is not all",
 }
 """What helps, by error code."""
 

@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from deployer.agent.door import Emit, run
 from deployer.agent.facts.process import start_of
@@ -103,27 +103,33 @@ class Ladder:
         self._rungs: Dict[Tuple[int, int], _Rung] = {}
         self.ended: List[Ended] = []
         self._refused: Dict[Tuple[int, int], Tuple[Holder, str]] = {}
+        self._known: Set[Tuple[int, int]] = set()
 
     @property
     def pending(self) -> List[Holder]:
         """What was signalled and has not ended."""
         return [rung.holder for rung in self._rungs.values()]
 
-    def add(self, holder: Holder, still: Callable[[Holder], bool]) -> None:
-        """Takes hold of the process and sends SIGTERM, if ``still`` says, just before, that it is to end."""
+    def add(self, holder: Holder, still: Callable[[Holder], bool], gently: bool = True) -> bool:
+        """Takes hold of the process and sends SIGTERM, if ``still`` says, just before, that it is to end.
+
+        Without ``gently`` it is SIGKILL. True for one that it has not had before.
+        """
         key = holder.pid, holder.start
-        if key in self._rungs or key in self._refused:
-            return
+        if key in self._known:
+            return False
+        self._known.add(key)
         held = grip(holder.pid, holder.start)
         if held is None:
             self.ended.append(Ended(holder, "by itself"))
-            return
+            return True
         if not still(holder):
             held.close()
-            return
+            return True
         now = time.monotonic()
-        if self._send(held, signal.SIGTERM, holder):
-            self._rungs[key] = _Rung(holder, held, now, now)
+        if self._send(held, signal.SIGTERM if gently else signal.SIGKILL, holder):
+            self._rungs[key] = _Rung(holder, held, now, now, None if gently else now)
+        return True
 
     def climb(self, limit: float) -> None:
         """Waits until all have ended, or one more has and time has passed, at most to ``limit``; kills what is due."""

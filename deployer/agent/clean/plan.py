@@ -76,7 +76,7 @@ def _own(holder: Holder, wish: Wish, here: bool, spare: _Spare, restarting: Froz
             return Treatment(holder, Act.STOP_UNIT, holder.proof, unit)
         if wish.scope == "all" and here and holder.compute:
             return _agreed(holder, wish, Treatment(holder, Act.STOP_UNIT, holder.proof, unit), spare)
-        return spare("{} runs: {}".format(unit, holder.proof))
+        return spare("{} runs".format(unit))
     if not mine and wish.scope == "own":
         return spare("left by {}: clean --unit {} ends it".format(unit, unit))
     if not here and (not mine or (wish.narrow and (holder.memory or not wish.unit))):

@@ -7,6 +7,7 @@ import time
 from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from deployer.agent.clean import containers, wait
+from deployer.agent.clean.group import end_group, group_of, groups_of
 from deployer.agent.clean.held import held_memory
 from deployer.agent.clean.identity import identify
 from deployer.agent.clean.ladder import GRACE, Ladder, stop_unit
@@ -15,6 +16,7 @@ from deployer.agent.clean.survey import Survey, survey, unknown_units
 from deployer.agent.door import Emit, Refusal
 from deployer.agent.facts.gpu import chosen, unknown_selectors
 from deployer.agent.facts.process import read
+from deployer.agent.facts.systemd import states
 from deployer.protocol.cleaned import Act, Cleaned, Ended, HeldMemory, Treatment
 from deployer.protocol.codec import Unknown, to_plain
 from deployer.protocol.facts import GpuReading
@@ -22,6 +24,9 @@ from deployer.protocol.holder import Holder, HolderClass
 
 Look = Callable[[Optional[GpuReading]], Survey]
 _ROUNDS = 3
+_GENTLE = 2
+_LOOKS = 5
+"""Looks with newcomers after which they get SIGKILL at once, and after which their group is ended as a whole."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +105,8 @@ class _Clean:
             if all(treatment.act is Act.SPARE for treatment in treatments) and not self._unexplained(wish):
                 break
             stuck = self._end(treatments, wish)
+            if self._unexplained(wish):
+                self._end_unseen(wish)
             left = self._wait(wish)
             # The second look: whoever came meanwhile, or was started again.
             self.now = self._look(left.reading)
@@ -127,21 +134,58 @@ class _Clean:
         """Stops units and containers, then ends processes until there are none left that should; the stuck ones."""
         self._stop_whole(treatments)
         ladder = Ladder(self._emit, self._limits.grace)
+        looks = 0
         try:
             while True:
-                for treatment in treatments:
-                    if treatment.act is Act.END:
-                        ladder.add(treatment.holder, self._still)
-                if not ladder.pending or time.monotonic() >= self._limit:
+                wanted = [one for one in treatments if one.act is Act.END]
+                # Those that come after the second look were brought forth by what was told to end: no more of that.
+                came = [ladder.add(one.holder, self._still, gently=looks < _GENTLE) for one in wanted]
+                looks += any(came)
+                if time.monotonic() >= self._limit or not (ladder.pending or any(came)):
                     break
                 ladder.climb(self._limit)
+                if looks > _LOOKS:
+                    self._end_groups(wanted)
+                if looks > 4 * _LOOKS:
+                    break
                 self.now = self._look(self.now.reading)
-                treatments = [one for one in self._plan(wish) if one.act is Act.END]
+                treatments = self._plan(wish)
         finally:
             self._ended += ladder.ended
             stuck = ladder.stuck()
             ladder.close()
         return stuck
+
+    def _end_groups(self, treatments: Sequence[Treatment]) -> None:
+        """Of what goes on forking: the whole group, where it is that of a unit that does not run."""
+        groups: Dict[str, Holder] = {}
+        for one in treatments:
+            process = self.now.world.processes.get(one.holder.pid)
+            unit = one.holder.unit
+            if process and unit and self.now.world.place(process).unit == unit and not self.now.world.contained:
+                groups[group_of(process.cgroup, unit)] = one.holder
+        for path, holder in groups.items():
+            self._end_group(path, holder)
+
+    def _end_unseen(self, wish: Wish) -> None:
+        """Where memory is held and nobody seen: what forks faster than /proc can be read is still in its group."""
+        world = self.now.world
+        if world.contained:
+            return
+        for unit in [wish.unit] if wish.unit else sorted(world.ours):
+            for path in groups_of(unit, world.root):
+                self._end_group(path, Holder(0, 0, 0, "", (), path, unit=unit, holder_class=HolderClass.OWN,
+                                             proof="in the control group of {}".format(unit)))
+
+    def _end_group(self, path: str, holder: Holder) -> None:
+        unit = holder.unit or ""
+        state = states([unit])
+        if isinstance(state, Unknown) or state[unit].live:
+            return
+        how = end_group(path)
+        if how:
+            self._ended.append(Ended(holder, how))
+            self._emit("ended", {"pid": holder.pid, "start": holder.start, "how": how, "seconds": 0.0})
 
     def _stop_whole(self, treatments: Sequence[Treatment]) -> None:
         for act, stop in ((Act.STOP_UNIT, self._stop_unit), (Act.STOP_CONTAINER, self._stop_container)):
