@@ -170,6 +170,9 @@ class _Writer:
         if not self.known:
             self._say("No SGLang server was recognized in this command: " + " ".join(mask_argv(self.launch.argv)))
         for name, value in read.args.items():
+            if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
+                self._say(f"the word {'--' + name!r} is no argument: SGLang refuses it")
+                continue
             if isinstance(value, str) and value and is_secret_name(name) and value[:1] != "/":
                 self.secrets[name] = (value, "args")
                 continue

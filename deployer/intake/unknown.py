@@ -29,15 +29,25 @@ class Unknowns:
         return self.mark("${" + name + "}", (name,))
 
     def found(self, text: str) -> bool:
-        return bool(_MARK.search(text))
+        return not text.isascii() and any(True for _ in self._in(text))
+
+    def _in(self, text: str) -> Iterable[tuple[str, tuple[str, ...]]]:
+        """The items whose marks stand in a text; a private character of the text's own is none."""
+        for match in _MARK.finditer(text):
+            if ord(match[0]) - _FIRST < len(self._items):
+                yield self._items[ord(match[0]) - _FIRST]
 
     def shown(self, text: str) -> str:
         """``text`` with its marks written out."""
-        return _MARK.sub(lambda match: self.shown(self._items[ord(match[0]) - _FIRST][0]), text)
+        def one(match: re.Match[str]) -> str:
+            place = ord(match[0]) - _FIRST
+            return self.shown(self._items[place][0]) if place < len(self._items) else match[0]
+
+        return _MARK.sub(one, text)
 
     def marks(self, *texts: str) -> tuple[str, ...]:
         """How the unknown parts of ``texts`` are shown."""
-        return tuple(dict.fromkeys(self.shown(match[0]) for text in texts for match in _MARK.finditer(text)))
+        return tuple(dict.fromkeys(self.shown(shown) for text in texts for shown, _ in self._in(text)))
 
     def names(self, *texts: str) -> list[str]:
         """What the marks in ``texts`` rest on, each once, in order."""
@@ -45,6 +55,6 @@ class Unknowns:
 
     def _names(self, texts: Iterable[str]) -> Iterable[str]:
         for text in texts:
-            for match in _MARK.finditer(text):
-                for name in self._items[ord(match[0]) - _FIRST][1]:
+            for _, names in self._in(text):
+                for name in names:
                     yield self.shown(name)

@@ -142,7 +142,8 @@ def _check(path: str, may_fail: bool) -> None:
         raise _Refused("empty-command", "no program behind the prefixes", may_fail)
     if any(char < " " or char in "\"'\\\x7f" for char in path):
         raise _Refused("bad-program", f"the program's name holds special characters: {path!r}", may_fail)
-    if not path.startswith("/") and "/" in path:
+    told = path[:1] != "%" and not "\U000f0000" <= path[:1] <= "\U000ffffd"     # else only the host knows the folder
+    if told and not path.startswith("/") and "/" in path:
         raise _Refused("relative-execstart", f"{path} is a relative path", may_fail)
     if path.endswith("/"):
         raise _Refused("bad-program", f"{path} is a folder", may_fail)
