@@ -10,6 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "wheels"
+PARSERS = (
+    "sglang/srt/server_args", "sglang/srt/arg_groups/", "sglang/srt/environ", "sglang/srt/constants",
+    "sglang/srt/model_executor/cuda_graph_config", "sglang/srt/function_call/parser_names",
+    "sglang/srt/parser/reasoning_parser_names", "sglang_router/",
+)
+"""Where the files lie that a release's own parser is made of."""
+
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 
@@ -34,6 +41,12 @@ def wheel(package: str, release: str) -> Path:
     if not found:
         raise FileNotFoundError(f"pip brought no wheel of {package} {release}")
     return found[0]
+
+
+def unpack(package: str, release: str, folder: Path, prefixes: tuple[str, ...]) -> None:
+    """The Python files of a release whose paths begin so, into ``folder``."""
+    with zipfile.ZipFile(wheel(package, release)) as packed:
+        packed.extractall(folder, [n for n in packed.namelist() if n.endswith(".py") and n.startswith(prefixes)])
 
 
 class WheelFiles(Mapping[str, str]):

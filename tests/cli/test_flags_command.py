@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from deployer.cli.flags import command
 
 KEYS = ["name", "aliases", "type", "choices", "nargs", "default", "required", "since", "removed", "deprecated",
         "successor"]
@@ -17,9 +21,10 @@ def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str
 
 
 def flags(*words: str) -> list[dict[str, Any]]:
-    ran = run(*words, "--json")
-    assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        command.main([*words, "--json"], standalone_mode=False)
+    told = json.loads(output.getvalue())
     assert list(told) == ["flags"]
     for flag in told["flags"]:
         assert list(flag) == KEYS

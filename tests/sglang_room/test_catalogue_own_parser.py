@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from deployer.sglang.flag import Flag
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from wheels import wheel  # noqa: E402
+from wheels import PARSERS, unpack  # noqa: E402
 
 PACKAGES = {"sglang": "sglang", "router": "sglang-router"}
 SOME = {"sglang": ("0.4.6", "0.5.9", "0.5.16", "0.5.23"), "router": ("0.1.9", "0.3.2")}
@@ -41,8 +40,7 @@ def releases() -> list[tuple[str, str]]:
 
 def own(program: str, release: str, folder: Path) -> list[dict[str, Any]]:
     """What the release's parser registers, from a process of its own."""
-    with zipfile.ZipFile(wheel(PACKAGES[program], release)) as packed:
-        packed.extractall(folder, [name for name in packed.namelist() if name.endswith(".py")])
+    unpack(PACKAGES[program], release, folder, PARSERS)
     script = Path(__file__).with_name("own_parser.py")
     ran = subprocess.run([sys.executable, str(script), str(folder), program], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr[-2000:]
