@@ -151,6 +151,8 @@ class Server:
             try:
                 request = decode_request(line)
                 reply = self._operation(request.op)(request.data, self._event)
+            except SystemExit as error:
+                raise RuntimeError("the operation called exit({!r})".format(error.code)) from error
             finally:
                 self._busy = False
             self._event(REPLY, reply or {})
@@ -195,7 +197,7 @@ class Server:
         watch = select.poll()
         watch.register(self._source, select.POLLIN)
         watch.register(self._sink, 0)                # only errors: the reader has gone
-        rest = b""
+        rest: List[bytes] = []
         while True:
             ready = dict(watch.poll(BEAT_SECONDS * 1000))
             if self._sink in ready:
@@ -212,10 +214,12 @@ class Server:
                 watch.unregister(self._source)
                 watch.poll(GRACE_SECONDS * 1000)
                 break
-            lines = (rest + chunk).split(b"\n")
-            rest = lines.pop()
-            for line in lines:
-                self._take(line)
+            rest.append(chunk)
+            if b"\n" in chunk:                       # a long line is joined once, not with each of its pieces
+                lines = b"".join(rest).split(b"\n")
+                rest = [lines.pop()]
+                for line in lines:
+                    self._take(line)
         self._end()
         if self._busy:
             os.kill(os.getpid(), signal.SIGUSR1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
@@ -41,7 +42,8 @@ class Session:
         self.warnings = warnings
         self._ask = ask
         self._stream = stream
-        self._buffer = b""
+        self._lines: deque[bytes] = deque()
+        self._rest: list[bytes] = []
         self._said = b""
         self._turn = 0
         self._unanswered = False
@@ -139,7 +141,7 @@ class Session:
             raise self._broken(op, self._stream.why() or str(error)) from None
 
     def _event(self, op: str) -> Event:
-        while b"\n" not in self._buffer:
+        while not self._lines:
             silence = self._stream.silence or SILENCE
             chunk = self._stream.read(silence)
             if chunk is None:
@@ -148,11 +150,14 @@ class Session:
                 raise self._broken(op, self._ended())
             if chunk.error:
                 self._said = (self._said + chunk.data)[-4000:]
-            else:
-                self._buffer += chunk.data
-        line, _, self._buffer = self._buffer.partition(b"\n")
+                continue
+            self._rest.append(chunk.data)
+            if b"\n" in chunk.data:                  # a long line is joined once, not with each of its pieces
+                *lines, last = b"".join(self._rest).split(b"\n")
+                self._lines.extend(lines)
+                self._rest = [last]
         try:
-            return decode_event(line)
+            return decode_event(self._lines.popleft())
         except DecodeError as error:
             raise self._broken(op, f"the agent answered nonsense: {error}") from None
 

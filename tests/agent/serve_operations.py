@@ -57,6 +57,10 @@ def prints(data: dict[str, Any], emit: Emit) -> dict[str, Any]:
     return {"read": sys.stdin.read()}
 
 
+def exits(data: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    sys.exit("away")
+
+
 def numbered(data: dict[str, Any], emit: Emit) -> dict[str, Any]:
     emit("old", {}, seq=41, at=1.5)
     return {}
@@ -64,7 +68,7 @@ def numbered(data: dict[str, Any], emit: Emit) -> dict[str, Any]:
 
 if __name__ == "__main__":
     sys.path.insert(0, HERE)
-    names = ("count", "forever", "quiet", "fault", "refuse", "unserialisable", "prints", "numbered")
+    names = ("count", "forever", "quiet", "fault", "refuse", "unserialisable", "prints", "exits", "numbered")
     serve.OPERATIONS.update({name: "serve_operations:" + name for name in names}, missing="nowhere.at_all:x")
     if len(sys.argv) > 1:
         serve.BEAT_SECONDS = float(sys.argv[1])

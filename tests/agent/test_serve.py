@@ -122,6 +122,7 @@ def test_an_event_numbered_elsewhere_keeps_its_number(agent: Agent) -> None:
     (b'{"op": "missing"}\n', "agent-fault"),
     (b'{"op": "count", "data": {}}\n', "agent-fault"),
     (b'{"op": "unserialisable"}\n', "agent-fault"),
+    (b'{"op": "exits"}\n', "agent-fault"),
 ])
 def test_what_cannot_be_answered_is_an_error_and_the_agent_goes_on(agent: Agent, line: bytes, code: str) -> None:
     agent.raw(line)

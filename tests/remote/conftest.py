@@ -18,12 +18,27 @@ from deployer.remote import bootstrap
 SSHD = shutil.which("sshd") or ("/usr/sbin/sshd" if Path("/usr/sbin/sshd").exists() else None)
 
 
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("var")
+
+
 @pytest.fixture(autouse=True)
-def agent_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The agent is unpacked below the test's own folder, never into this machine's /var/lib."""
-    folder = tmp_path / "var" / "deployer" / "agent"
+def agent_folder(unpacked: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The agent is unpacked into a folder of this run's, once, and never into this machine's /var/lib."""
+    return _agents_under(unpacked, monkeypatch)
+
+
+@pytest.fixture
+def fresh_folder(tmp_path: Path, agent_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One where no agent is yet."""
+    return _agents_under(tmp_path / "fresh", monkeypatch)
+
+
+def _agents_under(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = place / "deployer" / "agent"
     monkeypatch.setattr(bootstrap, "ROOT_FOLDER", str(folder))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "var"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place))
     return folder
 
 
@@ -37,6 +52,8 @@ def keygen(path: Path, kind: str = "ed25519", passphrase: str = "", *words: str)
         path.chmod(0o600)
         Path(f"{path}.pub").write_text(_RSA["public"])
         return path
+    if passphrase:
+        words = (*words, "-a", "1")                  # one round: the time is not what is tried
     if kind == "rsa" and "-b" not in words:
         words = (*words, "-b", "2048")
     _make(path, kind, passphrase, *words)

@@ -463,6 +463,29 @@ def test_a_proxycommand_is_ended_with_the_connection(
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 
+def test_the_address_that_it_comes_from(server: Sshd, client: Client, user_key: Path) -> None:
+    client.host("a", server, f"IdentityFile {user_key}", "BindAddress 127.0.0.2", "AddressFamily inet")
+    assert client.run("a", "echo $SSH_CONNECTION").split()[0] == "127.0.0.2"
+
+
+@pytest.mark.parametrize("line", [
+    "KexAlgorithms diffie-hellman-group14-sha256", "KexAlgorithms -curve*,mlkem*", "Ciphers aes256-gcm@openssh.com",
+    "MACs hmac-sha2-512-etm@openssh.com", "Ciphers ^aes256-ctr", "HostKeyAlgorithms rsa-sha2-512",
+])
+def test_algorithms_of_the_configuration(server: Sshd, client: Client, user_key: Path, line: str) -> None:
+    client.host("a", server, f"IdentityFile {user_key}", line, known=False)
+    client.known.write_text("".join(server.known_line(number=number) for number in range(3)))
+    assert client.run("a", "echo hi") == "hi\n"
+
+
+def test_no_algorithm_in_common(sshd: Start, client: Client, user_key: Path) -> None:
+    server = sshd("Ciphers chacha20-poly1305@openssh.com")
+    client.host("a", server, f"IdentityFile {user_key}")
+    assert "no algorithm in common" in client.refused("a").message
+    client.host("b", server, "Ciphers chacha20-poly1305@openssh.com", known=False)
+    assert "none of the ciphers" in client.refused("b").message
+
+
 # -- hosts that are not there, or hang
 
 
@@ -638,7 +661,7 @@ def test_a_session_and_its_agent(ready: Client, agent_folder: Path) -> None:
     assert not Path(f"/proc/{pid}").exists(), "nothing is left running"
 
 
-def test_the_agent_travels_once(ready: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_travels_once(ready: Client, fresh_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
     write = channel.ChannelStream.write
     monkeypatch.setattr(channel.ChannelStream, "write",
@@ -646,10 +669,11 @@ def test_the_agent_travels_once(ready: Client, monkeypatch: pytest.MonkeyPatch) 
     for _ in range(2):
         with ready.session("a") as made:
             made.call("ping")
+    assert (fresh_folder / bundle().hash).is_dir()
     assert len(sent) == 3 and sent[0] > 10_000 > max(sent[1:])
 
 
-def test_many_sessions_in_threads(ready: Client) -> None:
+def test_many_sessions_in_threads(ready: Client, fresh_folder: Path) -> None:
     said: list[int] = []
 
     def work(number: int) -> None:
