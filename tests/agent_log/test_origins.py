@@ -253,3 +253,17 @@ def test_a_log_format_of_ones_own(form: str, release: str) -> None:
     seconds = {phase.name: phase.seconds for phase in found.phases}
     assert (seconds["weights"], seconds["cuda-graph"], seconds["ready"]) == (10, 6, 31)
     assert explain(lines[:-1]).outcome == "starting"
+
+
+@pytest.mark.parametrize("release", ["0.5.9", "0.5.23"])
+def test_arguments_cut_by_the_journal_in_two_lines(release: str) -> None:
+    """journalctl -o short shows the pieces of a line over LineMax= as lines."""
+    lines = StartLog(release, 2, port=31234, api_key="sk-made-up").to("ready").lines
+    at = next(number for number, line in enumerate(lines) if "server_args=" in line)
+    for cut in range(60, len(lines[at]), 7):
+        reader = LogReader()
+        for line in [*lines[:at], lines[at][:cut], lines[at][cut:], *lines[at + 1:]]:
+            reader.feed(short(line))
+        found = reader.explanation()
+        assert found.outcome == "ready" and found.findings == ("api-key-in-log",)
+        assert reader.secrets == ("sk-made-up",)

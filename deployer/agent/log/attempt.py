@@ -11,6 +11,7 @@ from deployer.agent.log.findings import Findings
 from deployer.agent.log.known import Known
 from deployer.agent.log.lines import Line
 
+_LONGEST = 1 << 18
 _OF_PYTHON = ("Traceback", "usage: ", "  File ")
 
 
@@ -44,6 +45,7 @@ class Attempt:
         self.lost = 0
         self.tail: Deque[str] = deque(maxlen=12)
         self.invocation = ""
+        self._arguments = ""
 
     # -- state ----------------------------------------------------------------------------------------------------
 
@@ -102,9 +104,12 @@ class Attempt:
         known, body = self.known, line.body
         if "server_args=" in body and (line.stamp is not None or body.startswith("server_args=")):
             known.timeline.start(line.stamp, True)
-            known.read_arguments(body)
-            self.findings.arguments(body)
+            self._read_arguments(body)
             return True
+        if self._arguments and line.stamp is None:
+            self._read_arguments(self._arguments + line.text)
+            return True
+        self._arguments = ""
         if " mem" in body or "size: " in body or "dtype" in body or "_tokens=" in body:
             known.read_capacity(body, line.rank)
         self.findings.feed(body, line.text)
@@ -119,6 +124,13 @@ class Attempt:
         if "Entering DeepGEMM JIT Pre-Comp" in body:
             known.compiling, known.compiling_line = True, line.text
         return moved
+
+    def _read_arguments(self, body: str) -> None:
+        """The journal cuts a long line: what is missing of the arguments then stands in the next one."""
+        self.known.read_arguments(body)
+        self.findings.arguments(body)
+        whole = body.rstrip().endswith((")", "}")) or len(body) > _LONGEST
+        self._arguments = "" if whole else body
 
     def _note_progress(self, body: str, line: Line) -> None:
         known = self.known
@@ -149,6 +161,9 @@ class Attempt:
             if event.code == "killed" and event.status.startswith(("15/", "2/")):
                 self._stop(line.text)
             self.exit, self.exit_line = event, line.text
+        elif kind == systemd.GOOD and self.ran:
+            # SIGTERM to the main process alone: systemd takes it for a clean end and names neither stop nor status.
+            self._stop(line.text)
         elif kind == systemd.CONTROL and event.status != "0":
             self.control = line.text
         elif kind == systemd.RESULT:

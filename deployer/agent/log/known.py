@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
 from deployer.agent.log.bars import Bar
 from deployer.agent.log.phases import Timeline
+from deployer.protocol.redact import is_secret_name
 
 _CAPACITY = re.compile(
     r"max_total_num_tokens=(\d+), (?:chunked_prefill_size=(-?\w+), )?max_prefill_tokens=(\d+), "
@@ -57,6 +58,7 @@ class Known:
 
     def read_arguments(self, body: str) -> None:
         """``server_args=ServerArgs(a=1, …)`` up to 0.5.18, ``server_args={'a': 1, …}`` from 0.5.19 on."""
+        self.args.clear()
         for name, value in _ARGUMENT.findall(body[body.index("server_args=") + 12:]):
             self.args.setdefault(name, value[1:-1] if value[:1] in "'\"" and len(value) > 1 else value)
 
@@ -64,6 +66,10 @@ class Known:
         """An argument as the log shows it; ``default`` where it is not shown or None."""
         value = self.args.get(name, default)
         return default if value in ("None", "null", "") else value
+
+    def secrets(self) -> Set[str]:
+        """Values of arguments whose names are those of secrets."""
+        return {self.arg(name) for name in self.args if is_secret_name(name) and self.arg(name)}
 
     def number(self, name: str) -> Optional[float]:
         try:

@@ -18,7 +18,6 @@ from deployer.agent.log.findings import compile_advice
 from deployer.agent.log.judge import UnitState, Verdict, judge, read_state, remedy
 from deployer.agent.log.lines import Line, Splitter
 from deployer.agent.log.phases import WEIGHTS
-from deployer.protocol.redact import is_secret_name
 
 _OF_ARGPARSE = ("usage: launch_server.py", "usage: sglang serve", "usage: python", "usage: -m sglang")
 _KEPT = 64
@@ -70,9 +69,6 @@ class LogReader:
         for line in self._splitter.split(raw):
             self._line(line)
         start = self._start
-        if "server_args=" in raw:
-            names = [name for name in start.known.args if is_secret_name(name)]
-            self._secrets.update(value for value in map(start.known.arg, names) if value)
         self._well = bool(start.ready_line) and not (start.evidence.fatal or start.stop_asked or start.ended)
         phase = self._start.known.timeline.current
         if phase != self._phase:
@@ -147,6 +143,7 @@ class LogReader:
     def _close(self) -> None:
         """Ends the start under way: another one begins."""
         old = self._start
+        self._secrets |= old.known.secrets()
         if old.ran or old.ended or old.control:
             verdict = judge(old, None)
             outcome = FAILED if verdict.outcome == STARTING else verdict.outcome
@@ -196,7 +193,7 @@ class LogReader:
     @property
     def secrets(self) -> Tuple[str, ...]:
         """Values of secret arguments that the log shows, for who redacts what it prints."""
-        return tuple(sorted(self._secrets))
+        return tuple(sorted(self._secrets | self._start.known.secrets()))
 
     @property
     def last_lines(self) -> List[str]:
