@@ -166,7 +166,11 @@ def _read(machine: Machine, args: list[str]) -> int:
         return FAILURE
     whole = flags.get("d") == ""
     taken, _, rest = (text, "", "") if whole else text.partition("\n")
-    machine.input = rest if rest else None
+    machine.input = rest
+    if not text:
+        for name in names or ["REPLY"]:
+            machine.put(name, "")
+        return FAILURE
     if "r" not in flags and not whole:
         taken = re.sub(r"\\(.)", r"\1", taken)
     if "a" in flags:
@@ -177,7 +181,8 @@ def _read(machine: Machine, args: list[str]) -> int:
         machine.put(names[0] if names else "REPLY", taken)
         return SUCCESS
     marks = ifs if isinstance(ifs, str) else " \t\n"
-    parts = re.split(f"[{re.escape(marks)}]+", taken.strip(marks), maxsplit=len(names) - 1)
+    taken = taken.strip(marks)
+    parts = re.split(f"[{re.escape(marks)}]+", taken, maxsplit=len(names) - 1) if len(names) > 1 else [taken]
     for index, name in enumerate(names):
         machine.put(name, parts[index] if index < len(parts) else "")
     return FAILURE if whole else SUCCESS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from deployer.intake import builtins, conditions, filters, scan
 from deployer.intake.launch import start
@@ -37,8 +38,26 @@ def simple_command(machine: Machine, command: Simple) -> int:
             assign(machine, name, raw)
         _targets(machine, command.redirections, "" if command.redirections else None)
         return SUCCESS
-    prefix = [(name, machine.words.text(raw, assignment=True)) for name, raw in assigned]
-    return _redirected(machine, args, prefix, command.redirections)
+    prefix = _prefix(machine, assigned)
+    return redirected(machine, command.redirections, lambda: run(machine, args, prefix))
+
+
+def _prefix(machine: Machine, assigned: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Assignments in front of a command: each sees those before it, the command's own words saw none."""
+    found: list[tuple[str, str]] = []
+    before = {name: machine.variables.get(name) for name, _ in assigned}
+    for name, raw in assigned:
+        value = machine.words.text(raw, assignment=True)
+        if name.endswith("+"):
+            old = machine.get(name[:-1])
+            name, value = name[:-1], (old if isinstance(old, str) else "") + value
+        found.append((name, value))
+        machine.variables[name] = Variable(value, True)
+    for name, variable in before.items():
+        machine.variables.pop(name.removesuffix("+"), None)
+        if variable is not None:
+            machine.variables[name] = variable
+    return found
 
 
 def _parts(raw: str) -> tuple[str, str]:
@@ -116,19 +135,18 @@ def declare(machine: Machine, kind: str, words: list[str]) -> int:
     return SUCCESS
 
 
-def _redirected(
-    machine: Machine, args: list[str], prefix: list[tuple[str, str]], redirections: tuple[Redirection, ...]
-) -> int:
+def redirected(machine: Machine, redirections: tuple[Redirection, ...], act: Callable[[], int]) -> int:
+    """Does ``act`` with its input and output where the redirections put them."""
     out, given = machine.out, machine.input
     target = next((r for r in redirections if r.operator in _OUTPUT and r.descriptor in ("", "1")), None)
+    reads = [r for r in redirections if r.operator.startswith("<") and r.descriptor in ("", "0")]
     try:
-        for redirection in redirections:
-            if redirection.operator.startswith("<") and redirection.descriptor in ("", "0"):
-                machine.input = _input(machine, redirection)
+        for redirection in reads:
+            machine.input = _input(machine, redirection)
         if target:
             machine.out = []
         try:
-            status = run(machine, args, prefix)
+            status = act()
         except Unknowable:
             if not target:
                 raise
@@ -139,7 +157,9 @@ def _redirected(
                 _targets(machine, (target,), written)
         return status
     finally:
-        machine.out, machine.input = out, given
+        machine.out = out
+        if reads:
+            machine.input = given
 
 
 def _input(machine: Machine, redirection: Redirection) -> str | None:

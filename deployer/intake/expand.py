@@ -91,6 +91,7 @@ class Expander:
     def pieces(self, raw: str, *, assignment: bool = False) -> list[Piece]:
         """The pieces of one written word."""
         found: list[Piece] = []
+        assigns = assignment or bool(scan.ASSIGNMENT.match(raw))
         at = 0
         while at < len(raw):
             char = raw[at]
@@ -116,7 +117,7 @@ class Expander:
                 end = scan.dollar(raw, at) if char == "$" else scan.backtick(raw, at)
                 found += self._expansion(raw[at:end], False)
                 at = end
-            elif char == "~" and (at == 0 or (assignment and raw[at - 1] in ":=")):
+            elif char == "~" and (at == 0 or (assigns and raw[at - 1] in ":=")):
                 name = re.match(r"~([A-Za-z0-9_.+-]*)(?=[/:]|$)", raw[at:])
                 found.append(("quo", self.shell.home(name[1])) if name else ("lit", "~"))
                 at += name.end() if name else 1

@@ -58,7 +58,7 @@ def _peel(machine: Machine, process: Process, depth: int = 0) -> bool:
         return _text_for_a_shell(machine, process, name)
     if name == "sudo":
         process = _sudo(process)
-    if name in _NO_SERVER or machine.unknowns.found(name):
+    if name in _NO_SERVER or name.startswith("-") or machine.unknowns.found(name):
         return False
     return _wrapped(machine, process, depth)
 

@@ -126,11 +126,11 @@ def _operate(
     if values is None:
         return None
     if rest[0] == ":":
-        return _slice(words, values, rest[1:], listed)
+        return _slice(words, values, rest[1:], listed, name in ("@", "*"))
     return [_change(words, value, rest) for value in values]
 
 
-def _slice(words: Expander, values: list[str], rest: str, listed: bool) -> list[str]:
+def _slice(words: Expander, values: list[str], rest: str, listed: bool, positional: bool) -> list[str]:
     begin, colon, length = rest.partition(":")
     try:
         first = int(words.arithmetic(begin))
@@ -138,7 +138,8 @@ def _slice(words: Expander, values: list[str], rest: str, listed: bool) -> list[
     except ValueError:
         return [words.shell.unknowns.mark("${…:" + rest + "}", (rest,))]
     if listed:
-        first = max(first - 1, 0) if first > 0 else first
+        first = first - 1 if positional and first > 0 else first
+        first = max(len(values) + first, 0) if first < 0 else first
         return values[first : None if size is None else first + size]
     value = values[0]
     first = max(len(value) + first, 0) if first < 0 else first

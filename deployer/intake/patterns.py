@@ -9,7 +9,13 @@ from deployer.intake import scan
 
 def regex(pieces: list[tuple[str, str]]) -> str:
     """A pattern of the shell as a regular expression; pieces of the kind "quo" stand for themselves."""
-    return "".join(re.escape(text) if kind == "quo" else _glob(text) for kind, text in pieces)
+    found: list[list[str]] = []
+    for kind, text in pieces:
+        if found and found[-1][0] == kind:
+            found[-1][1] += text
+        else:
+            found.append([kind, text])
+    return "".join(re.escape(text) if kind == "quo" else _glob(text) for kind, text in found)
 
 
 def _glob(text: str) -> str:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deployer.intake.arithmetic import Unreadable, evaluate
-from deployer.intake.commands import simple_command
+from deployer.intake.commands import redirected, simple_command
 from deployer.intake.machine import ABSENT, FAILURE, MAYBE, SUCCESS, Leave, Machine, Return, Stop, Unknowable
 from deployer.intake.outline import Outline, outline
 from deployer.intake.patterns import regex
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 LONGEST = 4000
 """Turns and commands that are followed before an import gives up."""
 _DEPTH = 24
+_REDIRECTED = {"while_statement", "for_statement", "c_style_for_statement", "if_statement", "case_statement",
+               "subshell", "compound_statement"}
 
 
 @functools.lru_cache(maxsize=1)
@@ -111,14 +114,21 @@ class _Walk:
             raise Stop
         machine.line = node.start_point[0] + 1 if machine.depth == 0 else machine.line
         method = getattr(self, "_" + node.type, None)
-        if method:
-            return int(method(node))
+        if method or node.type == "compound_statement":
+            return self._compound(node, method or (lambda node: self.sequence(node.children)))
         if node.type == "ERROR" or node.is_missing:
             machine.world.note(f"line {node.start_point[0] + 1}: not read as shell")
             return self.sequence(node.children)
         if node.type in ("program", "compound_statement", "do_group", "else_clause"):
             return self.sequence(node.children)
         return simple_command(machine, simple(self.source, node.start_byte))
+
+    def _compound(self, node: Node, method: Callable[[Node], int]) -> int:
+        """A structure, with what is read or written by the redirections behind it."""
+        if node.type not in _REDIRECTED:
+            return int(method(node))
+        behind = simple(self.source, node.end_byte).redirections
+        return redirected(self.machine, behind, lambda: int(method(node))) if behind else int(method(node))
 
     def _redirected_statement(self, node: Node) -> int:
         return self.sequence(node.children)

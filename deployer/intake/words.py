@@ -51,6 +51,11 @@ def simple(source: Outline, at: int, end: int | None = None) -> Simple:
         if match and text[match.end() : match.end() + 1] != "(":
             at = _redirection(source, match, redirections)
             continue
+        if not words and text.startswith("((", at):
+            stop = scan.parentheses(text, at)
+            words.append(text[at:stop])
+            at = stop
+            continue
         if char in "\n;|&()":
             break
         stop = _word_end(text, at)
