@@ -9,7 +9,7 @@ from typing import Any
 from deployer.protocol.codec import from_plain, to_plain
 from deployer.protocol.finding import Finding, Level
 from deployer.protocol.outcome import Outcome
-from deployer.rollout import hooks, identity, preflight
+from deployer.rollout import hooks, identity, own_release, preflight
 from deployer.rollout import secrets as secret_room
 from deployer.rollout.changes import Changes, changes
 from deployer.rollout.clean import free_hidden
@@ -43,6 +43,7 @@ def push(contact: Contact, declared: Declared, secrets: Secrets, options: Option
     if todo or options.restart:
         examined = examine(contact, declared)
         findings += _placed(declared, examined)
+        findings += own_release.judge(contact, settings, survey.facts)
         findings += identity.changed(survey.facts, examined.get("identity") or {})
     tell_findings(contact, settings.unit, [*declared.findings, *findings])
     view.tell(name, "plan", {"unit": settings.unit, "changes": todo.words(), "first": todo.first,
