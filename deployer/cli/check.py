@@ -30,14 +30,21 @@ def command(ctx: click.Context, units: tuple[str, ...], host: str | None, as_jso
     Arguments are judged by every release of SGLang that the settings allow. Without --host no host is asked.
     Exit code 0 when there is no error (warnings are told), 1 when there is one, also in TOML that cannot be read;
     2 when a unit or host is named that does not exist, 3 when the host cannot be reached.
+    A unit file of systemd's (FILE.service, or Quadlet's FILE.container) is read for traps, with its drop-ins.
 
     \b
     deployer check
     deployer check qwen3.5-397b --host gpu2
+    deployer check /etc/systemd/system/llm.service
     deployer check --json | jq '.findings[] | select(.level == "error")'
     """
     from deployer.cli import run_hosts
 
+    unit_files = [name for name in units if _is_unit_file(name)]
+    if unit_files:
+        if host is not None or len(unit_files) < len(units):
+            raise click.UsageError("unit files are checked by themselves: without --host and without names of units")
+        return _unit_files(unit_files, as_json)
     workspace = run_hosts.workspace(ctx)
     checked, destinations = _declared(workspace, units, host)
     findings, code = list(checked.findings), exits.OK if checked.ok else exits.FINDINGS
@@ -51,6 +58,29 @@ def command(ctx: click.Context, units: tuple[str, ...], host: str | None, as_jso
     else:
         console.show_findings(findings)
         console.say(_summary(checked, findings, host))
+    return code
+
+
+def _is_unit_file(name: str) -> bool:
+    from pathlib import Path
+
+    return name.endswith((".service", ".container")) and Path(name).is_file()
+
+
+def _unit_files(names: list[str], as_json: bool) -> int:
+    """The traps of unit files, read as systemd reads them."""
+    from pathlib import Path
+
+    from deployer.intake.bring import How, bring_file
+
+    findings = [finding for name in names for finding in bring_file(Path(name), How()).findings]
+    code = exits.FINDINGS if _errors(findings) else exits.OK
+    if as_json:
+        console.result_json({"ok": code == exits.OK, "findings": [console.finding_json(f) for f in findings]})
+    else:
+        console.show_findings(findings)
+        files = f"{len(names)} unit file{'s' if len(names) != 1 else ''}"
+        console.say(f"{files} checked: {f'{len(findings)} findings' if findings else 'nothing to report'}")
     return code
 
 

@@ -1,4 +1,4 @@
-"""Scripts of this test's own, run by the real bash with a stand-in for python3, against what an import reads in them."""
+"""Scripts of this test's own, run by bash with a stand-in for python3, against what an import reads in them."""
 
 from __future__ import annotations
 
