@@ -141,6 +141,7 @@ class _Login:
             question = self._question(attempt)
             answer = self._secret(question)
             if answer is None:
+                self._notes.append("there is nobody to ask for a password")
                 return False
             if not attempt:
                 self._tried.append("a password")

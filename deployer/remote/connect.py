@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from deployer.errors import ConnectError, SudoError
+from deployer.errors import ConnectError, HostError, SudoError
 from deployer.protocol.message import Hello
 from deployer.remote import algorithms, bootstrap, channel
 from deployer.remote import transport as ssh
@@ -55,6 +55,10 @@ def connect(
             login = bootstrap.Login(host.name, destination.user, destination.target, host.become, passwords)
             stream, hello = _start(transport, destination, login, bundle, ask, stack)
             return stream, hello, tuple(warnings)
+    except HostError as error:
+        # What was not understood of the configuration may be the very reason.
+        error.hint = "\n".join([error.hint, *(f"note: {warning}" for warning in warnings)])
+        raise
     except (OSError, EOFError, ssh.load().SSHException) as error:
         # What no stage has words for: a connection that breaks between two of them, for instance.
         raise ConnectError(
@@ -144,7 +148,7 @@ def _established(
     else:
         sock = _through(hop, before)
         inner.callback(sock.close)
-    check = HostCheck(hop)
+    check = HostCheck(hop, direct=before is None and not hop.proxy_command)
     transport = ssh.new(sock)
     inner.callback(ssh.end, transport)
     _handshake(transport, hop, check, way)

@@ -16,10 +16,11 @@ from deployer.remote.sshconfig import matches_list
 
 
 class HostCheck:
-    """What is known of one destination's key, before and after it was shown."""
+    """What is known of one destination's key, before and after it was shown. ``direct``: nothing stands in between."""
 
-    def __init__(self, destination: Destination) -> None:
+    def __init__(self, destination: Destination, direct: bool) -> None:
         self._destination = destination
+        self._direct = direct
         self._names = hostkeys.lookup_names(destination.host, destination.port, destination.key_alias)
         self._entries = hostkeys.read((*destination.known_hosts, *destination.global_known_hosts))
 
@@ -131,7 +132,6 @@ class HostCheck:
     def _unknown(self, kind: str, blob: bytes, why: str) -> HostKeyError:
         target = self._destination
         file = target.known_hosts[0] if target.known_hosts else "~/.ssh/known_hosts"
-        direct = not target.jumps and not target.proxy_command and ":" not in target.name
         others = [k for k in hostkeys.known_kinds(self._entries, self._names) if k != kind]
         also = f"; it is known by {', '.join(others)} only, which it did not offer" if others else ""
         return HostKeyError(
@@ -140,7 +140,7 @@ class HostCheck:
             f"({kind}, {hostkeys.fingerprint(blob)})",
             hint="compare the fingerprint with the host's own (`ssh-keygen -lf /etc/ssh/ssh_host_"
                  f"{_file_kind(kind)}_key.pub` there), then:\n"
-                 + hostkeys.scan_command(target.host, target.port, target.key_alias, kind, blob, file, direct))
+                 + hostkeys.scan_command(target.host, target.port, target.key_alias, kind, blob, file, self._direct))
 
     def _changed(self, entries: tuple[Entry, ...], kind: str, blob: bytes) -> HostKeyError:
         target = self._destination

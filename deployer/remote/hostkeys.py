@@ -148,7 +148,7 @@ def add(file: str, name: str, kind: str, blob: bytes, hashed: bool) -> None:
 def scan_command(host: str, port: int, alias: str | None, kind: str, blob: bytes, file: str, direct: bool) -> str:
     """The command that makes an unknown host known. Where it is reached directly ``ssh-keyscan`` asks the host again;
     by way of others, or under an alias, the key that was shown is written."""
-    into = shlex.quote(_short(file))
+    into = _word(file)
     if direct and not alias:
         port_word = f"-p {port} " if port != 22 else ""
         return f"ssh-keyscan {port_word}-t {_scan_type(kind)} {host} >> {into}"
@@ -160,12 +160,13 @@ def scan_command(host: str, port: int, alias: str | None, kind: str, blob: bytes
 def remove_command(entry: Entry, name: str) -> str:
     """The command that takes an outdated line away."""
     own = "" if os.access(entry.file, os.W_OK) or not Path(entry.file).exists() else "sudo "
-    return f"{own}ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(_short(entry.file))}"
+    return f"{own}ssh-keygen -R {shlex.quote(name)} -f {_word(entry.file)}"
 
 
-def _short(file: str) -> str:
+def _word(file: str) -> str:
+    """A path as a word for the shell, which expands ``~`` only outside quotes."""
     home = str(Path.home())
-    return "~" + file[len(home):] if file.startswith(home + "/") and " " not in file else file
+    return "~/" + shlex.quote(file[len(home) + 1:]) if file.startswith(home + "/") else shlex.quote(file)
 
 
 def _scan_type(kind: str) -> str:

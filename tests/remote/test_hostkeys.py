@@ -130,11 +130,11 @@ def test_many_threads_add_whole_lines(known: Path) -> None:
 # -- the check as a whole
 
 
-def check(known: Path, key: bytes, **settings: object) -> tuple[bool, list[str]]:
+def check(known: Path, key: bytes, direct: bool = True, **settings: object) -> tuple[bool, list[str]]:
     values: dict[str, object] = {"known_hosts": (str(known),), "strict": "ask", **settings}
     target = Destination("gpu1", "gpu1", "192.0.2.1", 2222, "admin", **values)  # type: ignore[arg-type]
     warnings: list[str] = []
-    return HostCheck(target).check(key, warnings.append), warnings
+    return HostCheck(target, direct).check(key, warnings.append), warnings
 
 
 @pytest.mark.parametrize("strict", ["ask", "yes"])
@@ -147,12 +147,26 @@ def test_an_unknown_key_is_refused_with_the_command(known: Path, strict: str) ->
 
 
 def test_by_way_of_a_jump_host_the_line_itself_is_given(known: Path) -> None:
-    jump = Destination("j", "j", "j", 22, "u")
     with pytest.raises(HostKeyError) as raised:
-        check(known, blob(ED, "x"), jumps=(jump,))
+        check(known, blob(ED, "x"), direct=False)
     command = raised.value.hint.splitlines()[-1]
     assert subprocess.run(command, shell=True, check=True).returncode == 0
     assert check(known, blob(ED, "x")) == (True, [])
+
+
+@pytest.mark.parametrize("name", ["known_hosts", "known hosts"])
+def test_the_users_own_file_is_written_with_a_tilde_that_the_shell_expands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    file = tmp_path / ".ssh" / name
+    with pytest.raises(HostKeyError) as raised:
+        check(file, blob(ED, "x"), direct=False)
+    command = raised.value.hint.splitlines()[-1]
+    assert ">> ~/" in command
+    subprocess.run(command, shell=True, check=True, cwd="/")
+    assert check(file, blob(ED, "x")) == (True, [])
 
 
 def test_under_an_alias_the_line_itself_is_given(known: Path) -> None:

@@ -740,6 +740,15 @@ def test_warnings_of_the_configuration_reach_the_session(ready: Client) -> None:
         assert "knownhostscommand" in made.warnings[0]
 
 
+def test_they_reach_the_error_too_where_they_may_be_the_reason(ready: Client) -> None:
+    with ready.config.open("a") as file:
+        file.write("Host *\n KnownHostsCommand /bin/echo\n")
+    ready.known.write_text("")
+    with pytest.raises(HostKeyError, match="not known") as raised:
+        ready.session("a")
+    assert "knownhostscommand" in raised.value.hint.splitlines()[-1]
+
+
 def test_nothing_is_logged_and_no_secret_is_shown(
     sshd: Start, client: Client, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
