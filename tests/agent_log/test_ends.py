@@ -325,6 +325,17 @@ def test_stopped_while_it_started(release: str, status: str) -> None:
     failed(explain(log.lines), "sigterm-during-start", "15/TERM" if status == "15/TERM" else "Stopping")
 
 
+@pytest.mark.parametrize(("stage", "outcome"), [("loading", "failed"), ("ready", "stopped")])
+def test_sigterm_to_the_main_process_alone(stage: str, outcome: str) -> None:
+    """Not by systemctl: systemd calls it a clean end, and its log tells neither "Stopping" nor a status."""
+    log = StartLog("0.5.23").to(stage).raw(
+        "sglang-test.service: Killing process 1672 (sglang::schedul) with signal SIGKILL.",
+        "sglang-test.service: Deactivated successfully.", "Stopped sglang-test.service - SGLang.")
+    found = explain(log.lines)
+    assert (found.outcome, found.cause) == (outcome, "sigterm-during-start" if outcome == "failed" else None)
+    assert found.evidence == "sglang-test.service: Deactivated successfully."
+
+
 def test_stopped_while_it_started_without_systemds_word() -> None:
     log = StartLog("0.5.9").to("loading")
     failed(explain(log.lines,
