@@ -118,7 +118,7 @@ def test_the_port_of_another_sglang(scene: Scene) -> None:
     host.run(["kill", "-CONT", str(other)])
     _, err = push.communicate(timeout=LIMIT)
     assert push.returncode == 5, err
-    assert f"port {port} is bound by process {other}" in err and "of other.service" in err
+    assert f"port-in-use: port {port} is bound by process {other}" in err and "of other.service" in err
     assert scene.pid("other") == other
     assert host.state(f"{PROBE}.service")["LoadState"] == "not-found"
     scene.wait_for("other", READY)
@@ -160,12 +160,12 @@ def test_the_router_is_as_ready_as_its_workers(scene: Scene) -> None:
     scene.host.run(["systemctl", "stop", "sglang-router"])
 
 
-@pytest.mark.parametrize(("words", "cause", "status"), [
-    (["--no-such-flag"], "bad-flag", 2),
-    (["--attention-backend", "no-such-backend"], "bad-choice", 2),
-    (["--model-path", "/srv/models/nowhere"], "model-path-missing", 1),
+@pytest.mark.parametrize(("words", "cause"), [
+    (["--no-such-flag"], "bad-flag"),
+    (["--attention-backend", "no-such-backend"], "bad-choice"),
+    (["--model-path", "/srv/models/nowhere"], "model-path-missing"),
 ])
-def test_arguments_that_only_the_server_refuses(scene: Scene, words: list[str], cause: str, status: int) -> None:
+def test_arguments_that_only_the_server_refuses(scene: Scene, words: list[str], cause: str) -> None:
     before = scene.servers()
     scene.declare(PROBE, args={"port": PROBE_PORT})
     scene.append_arguments(*words)
@@ -175,7 +175,6 @@ def test_arguments_that_only_the_server_refuses(scene: Scene, words: list[str], 
         scene.append_arguments()
     print(said)
     assert cause in said
-    assert f"exit status {status}" in said
     assert scene.explain(PROBE)["cause"] == cause
     assert scene.servers() == before
 
