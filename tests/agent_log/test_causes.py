@@ -183,6 +183,14 @@ RANK = [
      "[Errno 28]", ["df"]),
     ("nccl-shm-too-small", "loading", "OSError: [Errno 28] No space left on device: '/dev/shm/psm_12ab'", "/dev/shm",
         ["--shm-size"]),
+    ("jit-compile-failed", "capturing", ["/usr/bin/ld: cannot find -lcuda: No such file or directory",
+                                         "RuntimeError: Error building extension "
+                                         "'x'"], "cannot find -lcuda", ["CUDA_HOME"]),
+    ("jit-compile-failed", "capturing", ["RuntimeError: Internal Triton PTX codegen error", "`ptxas` stderr:",
+                                         "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'"],
+     "ptxas fatal", ["CUDA"]),
+    ("disk-full", "capturing", ["/usr/bin/ld: final link failed: No space left on device",
+                                "RuntimeError: Error building extension 'x'"], "No space left on device", ["df"]),
     ("scheduler-exception", "loading", "KeyError: 'model.layers.7.mlp.experts.w2_weight_zp'",
         "KeyError: 'model.layers.7", []),
     ("scheduler-exception", "pooled",
@@ -276,6 +284,29 @@ def test_the_main_process_dies(stage: str, cause: str, last: list[str], evidence
     log = StartLog("0.5.14").to(stage).main_dies(last)
     failed(explain(log.lines), cause, evidence, *mentions)
     failed(explain(log.exited().lines), cause, evidence, *mentions)
+
+
+WITHOUT_A_TRACEBACK = [
+    ("python-env-broken", "/opt/venv/bin/python: No module named sglang.launch_server", "No module named sglang"),
+    ("python-env-broken", "/opt/venv/bin/python3.12: Error while finding module specification for "
+                          "'sglang.launch_server' "
+     "(ModuleNotFoundError: No module named 'sglang')", "No module named 'sglang'"),
+    ("python-env-broken", "/opt/venv/bin/python: error while loading shared libraries: libpython3.12.so.1.0: cannot "
+                          "open "
+     "shared object file: No such file or directory", "libpython3.12.so.1.0"),
+    ("python-env-broken", "/opt/venv/bin/python: symbol lookup error: /opt/x.so: undefined symbol: ncclDevCommDestroy",
+     "undefined symbol"),
+    ("python-env-broken", "/opt/venv/bin/python: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found "
+                          "(required "
+     "by /opt/venv/bin/python)", "GLIBC_2.38"),
+]
+
+
+@pytest.mark.parametrize(("cause", "line", "evidence"), WITHOUT_A_TRACEBACK)
+def test_the_interpreter_or_the_loader_gives_up(cause: str, line: str, evidence: str) -> None:
+    log = StartLog("0.5.9").raw("Started sglang-test.service - SGLang inference server.", line)
+    failed(explain(log.lines), cause, evidence, "torch", "sgl-kernel")
+    failed(explain(log.exited("127/n/a").lines), cause, evidence)
 
 
 ARGPARSE = [

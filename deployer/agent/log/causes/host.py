@@ -167,6 +167,7 @@ CAUSES = (
     Cause("disk-full", 21, "a disk is full", _disk, (
         sign("[Errno 28]", r"\[Errno 28\]", RAISED, 3, _real_disk),
         sign("No space left on device", strength=2, when=_real_disk),
+        sign("No space left on device", r"^\S+: .*No space left on device", RAISED, 2, _real_disk),
         sign("Not enough free disk space", strength=2),
     )),
     Cause("permission-denied-cache", 22, "a cache directory cannot be written", _permission, (
@@ -193,9 +194,13 @@ CAUSES = (
     )),
     Cause("python-env-broken", 40, "the Python environment is broken", _python, (
         sign("undefined symbol", strength=5),
+        sign("symbol lookup error", r"^\S+: symbol lookup error: ", RAISED, 5),
         sign("shared object file", r"cannot open shared object file", RAISED, 4),
         sign("so.", r"^(?:\S*(?:ImportError|OSError): )lib[\w.+-]+\.so[\w.]*: ", RAISED, 4),
         sign("version `GLIBC", strength=4),
+        sign("version `GLIBC", r"^\S+: \S+: version `GLIBC", RAISED, 4),
+        sign("error while loading shared libraries", r"^\S+: error while loading shared libraries: ", RAISED, 4),
+        sign("No module named", r"^\S*python[\d.]*: .*No module named", RAISED, 3),
         sign("No module named", r"(?:ModuleNotFoundError: |python\S*: |\()?No module named", RAISED, 3, _importing),
         sign("cannot import name", strength=3, when=_importing),
         sign("Could not load any common_ops library", strength=2),
