@@ -54,7 +54,7 @@ def snapshot(host: Host) -> str:
         " -o -printf '%p %M %u %g %s\\n'"
         " | grep -vE '/(random-seed|lastlog|linger)' | sort",
         "ls /tmp /run /dev /dev/shm /mnt",
-        "ps -eo comm,user | sort",
+        "ps -eo comm,user | grep -vE '^(ps|grep|sort|bash) ' | sort",
     ))).out
 
 
