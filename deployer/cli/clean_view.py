@@ -84,7 +84,10 @@ class CleanView:
 
 
 def _say(head: str, word: str, text: str, colour: str = "0") -> None:
-    """One paragraph, folded to the terminal; ``word`` after the head is painted."""
+    """One paragraph, folded where there is a terminal; ``word`` after the head is painted."""
+    if not sys.stderr.isatty():
+        console.say(head + word + text)
+        return
     width = min(max(shutil.get_terminal_size((120, 24)).columns, 60), 140)
     indent = "  " if word else " " * len(head)
     lines = textwrap.wrap(head + word + text, width, subsequent_indent=indent, break_on_hyphens=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -47,7 +48,7 @@ def act_words(treatment: Treatment) -> str:
 
 def _group(kind: str, who: str, said: str, proof: str, holders: list[Holder], reading: GpuReading,
            stream: Any) -> list[str]:
-    width = _width()
+    width = _width(stream or sys.stderr)
     total = _total(holders)
     begun = min((holder.since for holder in holders if holder.since), default=None)
     head = [f"{len(holders)} processes" if len(holders) > 1 else "", total, f"since {ago(begun)}" if begun else ""]
@@ -103,7 +104,10 @@ def _general(proof: str) -> str:
     return "descends from a process of the unit" if proof.startswith("descends from") else proof
 
 
-def _width() -> int:
+def _width(stream: Any) -> int:
+    """Lines in a file or a pipe are whole."""
+    if not stream.isatty():
+        return 10_000
     return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 140)
 
 
