@@ -66,11 +66,12 @@ def serve() -> Iterator[Callable[[Answers], tuple[Target, list[tuple[str, str | 
 
 
 def test_status_alone_counts(serve: Any) -> None:
-    at, _ = serve({"/health": (200, ""), "/ready": (503, "x")})
+    at, asked = serve({"/health": (200, ""), "/ready": (503, "x")}, key="canary")
     expected = Expectations(health=Health(ready_path="/ready"))
     assert ask.health(at, expected, "/health")["status"] == 200
     ready = ask.health(at, expected, "/ready", ready_path=True)
     assert (ready["status"], ready["ready_path"]) == (503, True)
+    assert [key for _, key, _ in asked] == [None, None], "the port may still be another's"
 
 
 def test_no_server_at_all() -> None:

@@ -171,15 +171,15 @@ class HostSources:
             self._open, self._opened = True, now
             self._due.update({"owner": now, "health": now, "gpu": now})
             self._see("socket", {"open": True}, now)
-            if self._expected.health.info_path and self._expected.kind == "sglang":
-                self._due["info"] = now
         self._due["port"] = now + OWNER
 
     def _ask_owner(self, now: float) -> None:
         if not self._open or self._target is None:
             return
         rows = holders.of_port(self._target.port, bind_host(self._expected), self._pids(), self._unit)
-        self._own_port = bool(rows) and all(row["own"] for row in rows)
+        self._own_port = any(row["own"] for row in rows) and not any(row["foreign"] for row in rows)
+        if self._own_port and not self._informed and self._expected.health.info_path:
+            self._due.setdefault("info", now)
         self._see("socket", {"open": True, "listening": rows})
         if not self._own_port or "settle" in self._wants:
             self._due["owner"] = now + OWNER
@@ -225,7 +225,8 @@ class HostSources:
 
     def _ask_info(self, now: float) -> None:
         at, expected = self._target, self._expected
-        if at is None or not self._open or self._informed:
+        # The key is sent to nobody but this unit's own server.
+        if at is None or expected.kind != "sglang" or not self._own_port or self._informed:
             return
         self._start("info", lambda: ask.info(at, expected), self._after_info)
 
