@@ -183,7 +183,7 @@ class _Writer:
             self._say(f"the word {Redactor().text(word)!r} belongs to no argument: SGLang refuses it")
 
     def _env(self) -> None:
-        devices = _devices(self.env.get("CUDA_VISIBLE_DEVICES", ""))
+        devices = devices_of(self.env.get("CUDA_VISIBLE_DEVICES", ""))
         env = {name: value for name, value in self.env.items() if name != "CUDA_VISIBLE_DEVICES" or not devices}
         for name, value in list(env.items()):
             if is_secret(name, value) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
@@ -218,11 +218,11 @@ class _Writer:
             self._put(name, ref)
 
     def _gpu(self) -> None:
-        devices = _devices(self.env.get("CUDA_VISIBLE_DEVICES", ""))
+        devices = devices_of(self.env.get("CUDA_VISIBLE_DEVICES", ""))
         container = self.launch.container or {}
         for request in container.get("device_requests", ()):
             listed = request.get("DeviceIDs")
-            devices = devices or (_devices(",".join(listed)) if listed else None)
+            devices = devices or (devices_of(",".join(listed)) if listed else None)
         if devices:
             self._section("gpu")
             self._put("devices", devices)
@@ -279,7 +279,7 @@ def _strings(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def _devices(text: str) -> list[int | str] | None:
+def devices_of(text: str) -> list[int | str] | None:
     """``CUDA_VISIBLE_DEVICES`` as devices of settings; None where it is neither indices nor UUIDs."""
     parts = [part.strip() for part in text.split(",")]
     if len(set(parts)) < len(parts):
