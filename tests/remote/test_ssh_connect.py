@@ -61,7 +61,7 @@ class Client:
             stream = channel.ChannelStream(transport, opened, lambda: None, 15.0)
             output = b""
             while (chunk := stream.read(10.0)) and chunk.data:
-                output += chunk.data
+                output += b"" if chunk.error else chunk.data
             return output.decode()
 
     def session(self, name: str) -> Session:
