@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 
 import pytest
 
 from tests.hosts.bed import Host, Operator
-from tests.hosts.faults.kinds import FAULTS, Scene
+from tests.hosts.faults.kinds import FAULTS, ROOM_KIB, SMALL_DISKS, Scene
 from tests.hosts.faults.matrix import Case, batches
 from tests.hosts.pushing import SERVICE, UNIT, Client, declare
 
@@ -34,7 +35,7 @@ def test_faults(host: Host, operator: Operator, number: int) -> None:
 
 
 def state(operator: Operator, host: Host, length: int) -> None:
-    declare(operator, args=f"context-length = {length}", deadline="20s",
+    declare(operator, args=f"context-length = {length}", deadline="45s",
             more='[secrets]\napi-key = { env = "QWEN_KEY" }')
 
 
@@ -43,8 +44,19 @@ def run_case(operator: Operator, host: Host, case: Case, length: int) -> None:
     if case.fails:
         host.sglang.behave({"when": {"context_length": length}, "fail": {"at": "weights", "how": "cuda-oom"}})
     state(operator, host, length)
+    place = SMALL_DISKS.get(case.fault)
+    with host.small_disk(place, kib=ROOM_KIB) if place else nullcontext():
+        break_one(operator, host, case, f"{case} (seed {SEED})")
+    host.sglang.behave()
+    state(operator, host, length + 1)
+    code, said = Client(operator, host).end()
+    assert code == 0, f"{case} (seed {SEED}): the next push exited {code}\n{said}"
+    nothing_left(host, f"{case} (seed {SEED})")
+
+
+def break_one(operator: Operator, host: Host, case: Case, told: str) -> None:
+    """A push, held at its point, broken there, healed; then what must be true."""
     client = Client(operator, host)
-    told = f"{case} (seed {SEED})"
     host.run("for i in $(seq 600); do test -e /run/fault/reached && exit 0; sleep 0.05; done; exit 1")
     scene = Scene(host, client)
     FAULTS[case.fault](scene)
@@ -54,14 +66,10 @@ def run_case(operator: Operator, host: Host, case: Case, length: int) -> None:
              "|| exit 0; sleep 0.05; done; exit 1")
     for heal in reversed(scene.heal):
         heal()
-    code, said = client.end()
+    _, said = client.end()
     host.run("rm -rf /run/fault")
+    host.run("rm -f /etc/.full /var/lib/deployer/.full")
     whole(operator, host, told + "\n" + said, dark="NOTHING SERVES" in said and case.fault == "systemctl")
-    host.sglang.behave()
-    state(operator, host, length + 1)
-    code, said = Client(operator, host).end()
-    assert code == 0, f"{told}: the next push exited {code}\n{said}"
-    nothing_left(host, told)
 
 
 def whole(operator: Operator, host: Host, told: str, dark: bool) -> None:

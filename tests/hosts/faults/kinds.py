@@ -59,12 +59,10 @@ def cut_for_a_while(scene: Scene) -> None:
     scene.host.network.restore()
 
 
-def full(*places: str) -> Callable[[Scene], None]:
+def fill(place: str) -> Callable[[Scene], None]:
+    """The disk, a small one of its own since before the push, has not a byte left."""
     def act(scene: Scene) -> None:
-        for place in places:
-            disk = scene.host.small_disk(place)
-            disk.__enter__()
-            scene.heal.append(lambda disk=disk: disk.__exit__(None, None, None))
+        scene.host.run(f"dd if=/dev/zero of={place}/.full bs=1k status=none", check=False)
         scene.go()
     return act
 
@@ -107,7 +105,12 @@ def ask_to_roll_back(scene: Scene) -> None:
 
 FAULTS: dict[str, Callable[[Scene], None]] = {
     "client": kill_client, "ssh": kill_ssh, "transaction": kill_transaction, "power": power_cut,
-    "cut": cut_for_good, "blip": cut_for_a_while, "etc-full": full("/etc"), "var-full": full("/var/lib/deployer"),
+    "cut": cut_for_good, "blip": cut_for_a_while, "etc-full": fill("/etc"), "var-full": fill("/var/lib/deployer"),
     "etc-ro": read_only("/etc"), "var-ro": read_only("/var/lib/deployer"), "smi-hangs": hang_nvidia_smi,
     "systemctl": systemctl_fails, "service": kill_service, "abort": ask_to_roll_back,
 }
+
+SMALL_DISKS = {"etc-full": "/etc", "var-full": "/var/lib/deployer"}
+"""What has to be a disk of its own before the push begins: one that is mounted later would hide what is open."""
+
+ROOM_KIB = 30_000
