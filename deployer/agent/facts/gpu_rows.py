@@ -107,18 +107,19 @@ def _gpus(ran: Ran, answer: _Answer) -> Tuple[Gpu, ...]:
             continue
         answer.rows += 1
         answer.partial = answer.partial or cut
-        found.append(_gpu(fields, line, answer))
+        found.append(_gpu(fields, line.split(",", 3)[3].rsplit(",", 6)[0].strip(), line, answer))
     _rest(ran, others, answer, "no-devices")
     return tuple(found)
 
 
-def _gpu(fields: List[str], row: str, answer: _Answer) -> Gpu:
+def _gpu(fields: List[str], name: str, row: str, answer: _Answer) -> Gpu:
+    """``name``: as it stands between the first three and the last six fields, its own commas included."""
     bus = _BUS_ID.search(fields[2])
     total, used, free, utilization, mig, driver = fields[-6:]
     return Gpu(
         index=int(fields[0]),
         uuid=_text(fields[1], row, answer) or "",
-        name=_text(", ".join(fields[3:-6]), row, answer),
+        name=_text(name, row, answer),
         bus_id=bus.group(0) if bus else None,
         memory_total_mib=_number(total, row, answer),
         memory_used_mib=_number(used, row, answer),
