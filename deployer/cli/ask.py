@@ -115,10 +115,14 @@ class TerminalAsk(Ask):
 
 
 def _terminal() -> int | None:
-    try:
-        return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return None
+    """The controlling terminal, or the one that stdin or stderr is."""
+    for place in ("/dev/tty", 0, 2):
+        try:
+            name = place if isinstance(place, str) else os.ttyname(place)
+            return os.open(name, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            continue
+    return None
 
 
 def _askpass(question: Question) -> str | None:

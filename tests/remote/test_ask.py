@@ -149,6 +149,20 @@ def test_without_a_terminal_nobody_is_asked() -> None:
     assert ran.stdout == "got None\nsaid False\n" and ran.stderr == ""
 
 
+def test_a_terminal_that_is_not_the_controlling_one_is_asked_too() -> None:
+    master, slave = pty.openpty()
+    running = subprocess.Popen([sys.executable, "-c", PROGRAM, "sudo:a@h1"], stdin=slave, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, start_new_session=True, text=True)
+    os.close(slave)
+    shown = b""
+    while b": " not in shown:
+        shown += os.read(master, 1024)
+    os.write(master, b"typed\n")
+    out, _ = running.communicate(timeout=20)
+    os.close(master)
+    assert out == "got 'typed'\n"
+
+
 def test_askpass_programs(tmp_path: Path) -> None:
     for name, answer in (("ssh", "from ssh"), ("sudo", "from sudo")):
         (tmp_path / name).write_text(f"#!/bin/sh\necho \"{answer}: $1\"\n")
