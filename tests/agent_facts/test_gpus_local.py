@@ -53,8 +53,8 @@ def test_recorded(case, tmp_path):
 
 def test_memory_that_nobody_visible_holds_is_a_hidden_holder(tmp_path):
     told = ask(stand_in(tmp_path, next(case for case in CASES if case.name.startswith("12"))), tmp_path)
-    (holder,) = told["holders"]
-    assert holder["class"] == "hidden" and list(holder["memory"].values()) == [41877]
+    (holder,) = [one for one in told["holders"] if one["class"] == "hidden"]
+    assert list(holder["memory"].values()) == [41877]
     assert holder["clean"]["scope"] is None
 
 
