@@ -108,6 +108,11 @@ def declare(machine: Machine, kind: str, words: list[str]) -> int:
     """``export``, ``declare``, ``local``, ``readonly`` with assignments among their words."""
     flags = ""
     exported: bool | None = True if kind == "export" else None
+    own = kind in ("local", "declare", "typeset") and machine.locals is not None
+    for word in words if own else ():
+        name = re.split(r"\+?=|\[", word, maxsplit=1)[0]
+        if machine.locals is not None and scan.NAME.fullmatch(name) and name not in machine.locals:
+            machine.locals[name] = machine.variables.get(name)
     for word in words:
         if re.fullmatch(r"[-+][A-Za-z]+", word):
             flags += word
@@ -224,6 +229,7 @@ def _call(machine: Machine, name: str, args: list[str], prefix: list[tuple[str, 
     if machine.depth > 60:
         raise Stop
     before, machine.positional = machine.positional, args[1:]
+    around, machine.locals = machine.locals, {}
     kept = {key: machine.variables.get(key) for key, _ in prefix}
     for key, value in prefix:
         machine.variables[key] = Variable(value, True)
@@ -235,6 +241,7 @@ def _call(machine: Machine, name: str, args: list[str], prefix: list[tuple[str, 
     finally:
         machine.depth -= 1
         machine.positional = before
+        kept, machine.locals = {**kept, **(machine.locals or {})}, around
         for key, variable in kept.items():
             if variable is None:
                 machine.variables.pop(key, None)

@@ -79,7 +79,7 @@ class Expander:
 
     def _names(self, field: list[Piece]) -> Sequence[str]:
         text = "".join(part for _, part in field)
-        if any(kind == "lit" and re.search(r"[*?]|\[.+\]", part) for kind, part in field):
+        if re.search(r"[*?]|\[.+\]", "".join(part if kind == "lit" else "_" for kind, part in field)):
             from deployer.intake.patterns import regex
 
             names = self.shell.match(text, regex([(kind, part) for kind, part in field]))

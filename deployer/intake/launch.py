@@ -109,7 +109,7 @@ def _record(machine: Machine, process: Process) -> None:
 
 def _command_of(argv: list[str]) -> tuple[str | None, list[str], str | None]:
     """The text behind ``-c``, the words behind it, and else the script's file."""
-    at, wants = 1, False
+    at, wants, stdin = 1, False, False
     while at < len(argv):
         word = argv[at]
         if word == "--":
@@ -118,7 +118,7 @@ def _command_of(argv: list[str]) -> tuple[str | None, list[str], str | None]:
         if word in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file"):
             at += 2
         elif re.fullmatch(r"-[A-Za-z]+", word):
-            wants = wants or "c" in word
+            wants, stdin = wants or "c" in word, stdin or "s" in word
             at += 2 if word.endswith("o") else 1
         elif word.startswith("--"):
             at += 1
@@ -127,6 +127,8 @@ def _command_of(argv: list[str]) -> tuple[str | None, list[str], str | None]:
     rest = argv[at:]
     if wants:
         return (rest[0] if rest else None), rest[1:], None
+    if stdin:
+        return None, rest, None
     return None, rest[1:], (rest[0] if rest else None)
 
 
@@ -149,7 +151,9 @@ def _shell(machine: Machine, process: Process) -> bool:
         return True
     if file is None:
         if machine.input is not None:
-            script(_child(machine, process), machine.input)
+            child = _child(machine, process)
+            child.positional, child.input = rest, None
+            script(child, machine.input)
             return True
         return False
     text = machine.world.files.read(file, process.cwd or machine.start)

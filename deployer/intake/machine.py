@@ -84,6 +84,7 @@ class Machine:
         self.out: list[str] | None = None
         self.input: str | None = None
         self.background: dict[str, Any] | None = None       # of a container around
+        self.locals: dict[str, Variable | None] | None = None    # of the function, with what was there before
         self.folders: list[str | None] = []
         self.old: str | None = None
         self.words = Expander(self)
@@ -182,7 +183,7 @@ class Machine:
         other.functions, other.positional = dict(self.functions), list(self.positional)
         other.sourced, other.decided = dict(self.sourced), self.decided
         other.wrapper, other.background = list(self.wrapper), self.background
-        other.script, other.all_exported = self.script, self.all_exported
+        other.script, other.all_exported, other.locals = self.script, self.all_exported, None
         other.exported_later = set(self.exported_later)
         other.out, other.input, other.depth, other.line = self.out, self.input, self.depth, self.line
         return other

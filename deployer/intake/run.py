@@ -117,6 +117,10 @@ class _Walk:
         if method or node.type == "compound_statement":
             return self._compound(node, method or (lambda node: self.sequence(node.children)))
         if node.type == "ERROR" or node.is_missing:
+            if re.search(r"\b(?:then|do|else|fi|done|esac)\r\n", self.source.text):
+                machine.world.note(f"line {node.start_point[0] + 1}: bash stops here: a word that ends in a carriage return "
+                                   "is no keyword to it")
+                raise Stop
             machine.world.note(f"line {node.start_point[0] + 1}: not read as shell")
             return self.sequence(node.children)
         if node.type in ("program", "compound_statement", "do_group", "else_clause"):

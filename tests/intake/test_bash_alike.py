@@ -24,7 +24,7 @@ with open(os.environ["DUMP"], "a") as dump:
 
 
 def scripts() -> list[str]:
-    return [part.strip("\n") for part in SCRIPTS.read_text(encoding="utf-8").split("\n####\n")]
+    return [part.strip("\n") for part in SCRIPTS.read_bytes().decode().split("\n####\n")]
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
@@ -32,7 +32,7 @@ def scripts() -> list[str]:
 def test_script(number: int, tmp_path: Path) -> None:
     text = scripts()[number].replace("SERVE", "python3 -m sglang.launch_server").replace("FOLDER", str(tmp_path))
     script = tmp_path / "run.sh"
-    script.write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
+    script.write_bytes(f"#!/bin/bash\n{text}\n".encode())
     found = [unit.launch for unit in bring_file(script, How(cwd=str(tmp_path))).units]
     mine = sorted(_shown(launch.argv, launch.env) for launch in found if launch)
     assert mine == sorted(_shown(each["argv"], each["env"]) for each in _run(script, tmp_path))
