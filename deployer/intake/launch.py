@@ -93,17 +93,20 @@ def _record(machine: Machine, process: Process) -> None:
     removed = [name for name in dict.fromkeys([*machine.unset, *process.removed]) if name not in process.env]
     exe = process.exe
     program = process.argv[0]
-    sourced = {} if process.container else {key: shown(value) for key, value in machine.sourced.items()}
-    if exe is None and "/" not in program and "VIRTUAL_ENV" in sourced:
-        exe = f"{sourced['VIRTUAL_ENV']}/bin/{program}"
+    sourced = {} if process.container else dict(machine.sourced)
+    folder = sourced.get("VIRTUAL_ENV", sourced.get("CONDA_PREFIX"))
+    if exe is None and "/" not in program and folder:
+        exe = f"{folder}/bin/{program}"
+    hidden = [*texts, exe or ""]
     machine.world.launches.append(Launch(
         argv=[shown(word) for word in process.argv],
         env={key: shown(value) for key, value in sorted(process.env.items())},
         wrapper=[shown(word) for word in process.wrapper],
         cwd=shown(process.cwd) if process.cwd else None,
-        unresolved=names, exe=exe, removed=removed, sourced=sourced,
+        unresolved=names, exe=shown(exe) if exe else None, removed=removed,
+        sourced={key: shown(value) for key, value in sourced.items()},
         container=dict(process.container) if process.container else None, line=machine.line,
-        marks=unknowns.marks(*texts), opaque=tuple(shown(text) for text in texts if unknowns.found(text)),
+        marks=unknowns.marks(*hidden), opaque=tuple(shown(text) for text in hidden if unknowns.found(text)),
     ))
 
 
@@ -259,6 +262,7 @@ def _terminal(machine: Machine, process: Process, name: str, depth: int) -> bool
     from deployer.intake.run import script
 
     argv = process.argv
+    target = ""
     if name == "screen":
         return _screen(machine, process, depth)
     at = next((i for i, word in enumerate(argv) if word in _TMUX_STARTS or word in ("send-keys", "send")), 0)
@@ -280,13 +284,20 @@ def _terminal(machine: Machine, process: Process, name: str, depth: int) -> bool
             continue
         if letter == "c":
             cwd = value
+        elif letter in "ts":
+            target = value.partition(":")[0].partition(".")[0]
         elif letter == "e" and "=" in value:
             env[value.partition("=")[0]] = value.partition("=")[2]
     rest = rest[1:] if rest[:1] == ["--"] else rest
     rest = [word for word in rest if word != ";"]
     inner = replace(process, env=env, cwd=cwd)
+    terminals = machine.world.terminals
     if argv[at] in ("send-keys", "send"):
-        script(_child(machine, inner), "".join("\n" if w in ("Enter", "C-m", "KPEnter") else w for w in rest))
+        typed = "".join("\n" if word in ("Enter", "C-m", "KPEnter") else word for word in rest)
+        script(terminals.setdefault(target, _child(machine, inner)), typed)
+        return True
+    if not rest:
+        terminals[target] = _child(machine, inner)
         return True
     if len(rest) == 1:
         script(_child(machine, inner), rest[0])
@@ -326,11 +337,12 @@ def _text_for_a_shell(machine: Machine, process: Process, name: str) -> bool:
     at = 1
     while at < len(argv) and argv[at].startswith("-"):
         at += 2 if argv[at][-1] in "BbcDEeFIiJLlmOopQRSWw" and len(argv[at]) == 2 else 1
-    if at + 1 >= len(argv):
+    if at >= len(argv) or (at + 1 == len(argv) and machine.input is None):
         return False
     child = _child(machine, replace(process, env={}, wrapper=[*process.wrapper, *argv[: at + 1]], cwd=None))
     child.start = None
-    script(child, " ".join(argv[at + 1:]))
+    typed = machine.input if at + 1 == len(argv) else None
+    script(child, " ".join(argv[at + 1:]) if typed is None else typed)
     return True
 
 

@@ -55,6 +55,7 @@ class World:
     launches: list[Launch] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     steps: int = 0
+    terminals: dict[str, Machine] = field(default_factory=dict)     # shells that keys are sent to, by their session
 
     def note(self, text: str) -> None:
         if text not in self.notes:

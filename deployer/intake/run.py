@@ -20,6 +20,8 @@ from deployer.intake.words import simple, split
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
+_MATTERS = re.compile(r"(?:^|[\s;{(])(?:[A-Za-z_]\w*\+?=|export|source|\.\s|cd\s|set\s|exec\s|unset)|sglang")
+"""What changes something for later commands."""
 LONGEST = 4000
 """Turns and commands that are followed before an import gives up."""
 _DEPTH = 24
@@ -118,8 +120,8 @@ class _Walk:
             return self._compound(node, method or (lambda node: self.sequence(node.children)))
         if node.type == "ERROR" or node.is_missing:
             if re.search(r"\b(?:then|do|else|fi|done|esac)\r\n", self.source.text):
-                machine.world.note(f"line {node.start_point[0] + 1}: bash stops here: a word that ends in a carriage return "
-                                   "is no keyword to it")
+                machine.world.note(f"line {node.start_point[0] + 1}: bash stops here: a word that ends in a carriage "
+                                   "return is no keyword to it")
                 raise Stop
             machine.world.note(f"line {node.start_point[0] + 1}: not read as shell")
             return self.sequence(node.children)
@@ -143,6 +145,9 @@ class _Walk:
         if status == MAYBE:
             status = SUCCESS
         elif status == ABSENT:
+            if _MATTERS.search(self._text(right)):
+                test = " ".join(self._text(left).split())
+                self.machine.world.note(f"line {left.start_point[0] + 1}: `{test}`: there is no such file here")
             status = SUCCESS if operator == "||" and _guards(self._text(right)) else FAILURE
         go_on = (status == SUCCESS) == (operator == "&&")
         return self.run(right) if go_on else status
@@ -207,7 +212,7 @@ class _Walk:
                 into = body
             elif child.type in ("elif_clause", "else_clause", "fi"):
                 if into is body:
-                    if self._holds(condition):
+                    if self._holds(condition, node):
                         return self.sequence(body)
                     into = []
                 if child.type == "elif_clause" and self._elif(child):
@@ -220,17 +225,20 @@ class _Walk:
 
     def _elif(self, node: Node) -> bool:
         at = next((i for i, child in enumerate(node.children) if child.type == "then"), len(node.children))
-        if not self._holds(node.children[:at]):
+        if not self._holds(node.children[:at], node):
             return False
         self.sequence(node.children[at + 1:])
         return True
 
-    def _holds(self, condition: list[Node]) -> bool:
+    def _holds(self, condition: list[Node], whole: Node) -> bool:
+        """Whether a condition holds; one that is not known, and that something rests on, is named."""
         status = self.sequence(condition)
         if status in (MAYBE, ABSENT):
             named = [child for child in condition if child.is_named]
-            text = self.source.text[named[0].start_byte : named[-1].end_byte] if named else ""
-            self.machine.world.note(f"not known: `{' '.join(text.split())}` was taken for "
+            text = " ".join(self.source.text[named[0].start_byte : named[-1].end_byte].split()) if named else ""
+            if _MATTERS.search(self._text(whole)) and text not in self.machine.decided:
+                self.machine.decided.append(text)
+            self.machine.world.note(f"not known: `{text}` was taken for "
                                     f"{'true' if status == MAYBE else 'false'}")
         return status in (SUCCESS, MAYBE)
 
