@@ -192,9 +192,9 @@ def _env(machine: Machine, process: Process) -> Process | None:
             env, cwd = _taken(env, removed, cwd, option, value)
             argv = argv[1:]
         elif word in ("-S", "--split-string") or word.startswith(("-S", "--split-string=", "-vS")):
-            text = argv[1] if word in ("-S", "--split-string", "-vS") else re.sub(r"^(-v?S|--split-string=)", "", word)
-            rest = argv[2:] if word in ("-S", "--split-string", "-vS") else argv[1:]
-            argv = [*machine.words.fields(_split_string(text)), *rest]
+            apart = word in ("-S", "--split-string", "-vS")
+            text = "".join(argv[1:2]) if apart else re.sub(r"^(-v?S|--split-string=)", "", word)
+            argv = [*machine.words.fields(_split_string(text)), *argv[2 if apart else 1:]]
         elif word == "--":
             argv = argv[1:]
             break

@@ -185,8 +185,9 @@ class _Writer:
     def _env(self) -> None:
         devices = devices_of(self.env.get("CUDA_VISIBLE_DEVICES", ""))
         env = {name: value for name, value in self.env.items() if name != "CUDA_VISIBLE_DEVICES" or not devices}
+        clear = {value for value, _ in self.secrets.values()}
         for name, value in list(env.items()):
-            if is_secret(name, value) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
+            if (is_secret(name, value) or value in clear) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
                 self.secrets[name] = (value, "env")
                 del env[name]
         if not env and not self.launch.removed:
@@ -196,7 +197,7 @@ class _Writer:
             if name == "PATH" and "${PATH}" in value:
                 self._say("${PATH}, the account's own, is not known here: systemd's default stands in its place")
                 value = value.replace("${PATH}", _SYSTEM_PATH)
-            if is_secret(name, value):
+            if is_secret(name, value) or value in clear:
                 self._say(f"{name} held a secret: write it under [secrets] by a name in capitals")
                 continue
             self._put(name, value)
