@@ -132,7 +132,7 @@ def clean_holders(context: Context, expectations: Expectations, scope: str) -> D
         return {"text": "nothing to clean" if scope != "none" else "cleaning is switched off"}
     cleaned = clean_gpus(context.unit, scope, tuple(expectations.gpus), context.emit)
     if cleaned.held:
-        raise StepFailed("GPU memory is still held: {}".format("; ".join(cleaned.errors) or "see the holders"),
+        raise StepFailed("GPU memory is still held: {}".format("; ".join(one.why for one in cleaned.held)),
                          code="still-held", cleaned=to_plain(cleaned))
     count = len(cleaned.ended)
     return {"text": "ended {} process{}".format(count, "" if count == 1 else "es") if count else "nothing to end",
