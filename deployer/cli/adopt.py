@@ -66,6 +66,7 @@ def _write(file: Path, before: str | None, after: str, host: str, name: str, yes
             why = "" if answer is False else ": there is nobody to ask; --yes or -o -"
             console.say(f"{file} was not changed{why}")
             return exits.REFUSED
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(after, encoding="utf-8")
     console.say(f"{file} declares what {host} has")
     console.say(f"  next: deployer check {name}; deployer push {host} -u {name} --overwrite-drift")
