@@ -56,8 +56,8 @@ def _hook_fields(policies: tuple[str, ...], policy_doc: str, example: list[str])
     return {
         "command": Field(
             ListOf(Text(empty=True), "a list of words", 1),
-            "The command, word by word, run without a shell in the workspace. It finds DEPLOYER_UNIT, DEPLOYER_HOST, "
-            "DEPLOYER_RELEASE and, afterwards, DEPLOYER_OUTCOME in its environment.",
+            "The command, word by word, run without a shell in the workspace. It finds DEPLOYER_HOOK_UNIT, "
+            "DEPLOYER_HOOK_HOST, DEPLOYER_HOOK_RELEASE and, afterwards, DEPLOYER_HOOK_OUTCOME in its environment.",
             required=True,
             example=example,
         ),

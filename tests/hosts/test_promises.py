@@ -173,8 +173,8 @@ def test_what_files_cannot_bring_back_is_said(host: Host, operator: Operator) ->
 def test_hooks(host: Host, operator: Operator) -> None:
     declare(operator, more="""
 [hooks]
-before = [{ command = ["sh", "-c", "echo before $DEPLOYER_UNIT $DEPLOYER_HOST >> hooks.log"] }]
-after = [{ command = ["sh", "-c", "echo after $DEPLOYER_OUTCOME >> hooks.log"] }]
+before = [{ command = ["sh", "-c", "echo before $DEPLOYER_HOOK_UNIT $DEPLOYER_HOOK_HOST >> hooks.log"] }]
+after = [{ command = ["sh", "-c", "echo after $DEPLOYER_HOOK_OUTCOME >> hooks.log"] }]
 """)
     push(operator, host)
     assert (operator.workspace / "hooks.log").read_text() == f"before {SERVICE} {host.name}\nafter done\n"
