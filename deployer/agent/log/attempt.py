@@ -12,7 +12,9 @@ from deployer.agent.log.known import Known
 from deployer.agent.log.lines import Line
 
 _LONGEST = 1 << 18
-_OF_PYTHON = ("Traceback", "usage: ", "  File ")
+_OF_PYTHON = ("Traceback", "usage: ")
+SOURCE = "    "
+"""Source text in a traceback and the options in a usage text: these say nothing of their own."""
 
 
 class Attempt:
@@ -85,6 +87,9 @@ class Attempt:
             return
         if "obj=" in body and body.startswith(("Receive: obj=", "Finish: obj=")):
             return
+        if body.startswith(SOURCE) and not event:
+            self.source(line.text)
+            return
         self._remember(line)
         if event:
             self._event(event, line)
@@ -99,6 +104,12 @@ class Attempt:
             self._stop(line.text)
         elif self.fatal_before_stop or not self.stop_asked:
             self.evidence.feed(line, index, event is not None)
+
+    def source(self, text: str) -> None:
+        """A line that begins with ``SOURCE``."""
+        self.process_lines += 1
+        if text.strip("^~ |"):
+            self.tail.append(text[:2000])
 
     def _progress(self, line: Line) -> bool:
         known, body = self.known, line.body
@@ -185,5 +196,5 @@ class Attempt:
 
     def _remember(self, line: Line) -> None:
         text = line.text.strip()
-        if text and not set(text) <= set("^~ |"):
+        if text.strip("^~ |"):
             self.tail.append(line.text if len(line.text) <= 2000 else line.text[:2000] + "…")

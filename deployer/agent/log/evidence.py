@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Tuple
 
 from deployer.agent.log.causes import CAUSES
 from deployer.agent.log.known import Known
@@ -30,6 +30,11 @@ _CONSEQUENCE = re.compile(
     r"|Initialization failed\. Please see|Triggering SIGQUIT"
 )
 _ALONE = re.compile(r"(?:BrokenPipeError|ConnectionResetError|EOFError)\b")
+_COMMON = (
+    "rror", "ail", "annot", "NCCL", "nccl", "NVML", "memory", "trust_remote", "status", "socket", "symbol",
+    "not ", "No ", "rgument", "option", "exit", "xit code", "illed", "already", "LIBC", "nvcc", "build", "enied",
+    "CUDA", "[Errno",
+)
 _KEPT = 512
 
 
@@ -42,9 +47,19 @@ def _by_needle(kinds: Tuple[str, ...]) -> List[Tuple[str, List[Tuple[str, Sign]]
     return list(found.items())
 
 
+def _words(needles: Iterable[str]) -> Tuple[str, ...]:
+    """Words of which every needle holds at least one: a line without any of them holds no needle."""
+    words: List[str] = []
+    for needle in needles:
+        if not any(word in needle for word in words):
+            words.append(next((word for word in _COMMON if word in needle), needle))
+    return tuple(words)
+
+
 # Once a server is ready no exception of a request says anything, until a process says that it dies.
 _ALWAYS = _by_needle((SAID, HINT))
 _ALL = _by_needle((SAID, HINT, RAISED))
+_ALWAYS_WORDS, _ALL_WORDS = _words(needle for needle, _ in _ALWAYS), _words(needle for needle, _ in _ALL)
 TELLING: Tuple[str, ...] = tuple(dict.fromkeys([
     "SIGTERM received", "hit an exception", "sigquit", "SIGQUIT", "terminate called", "Fatal Python", "crashed with",
     "Application startup failed", ".service", "Started ", "Starting ", "Stopping ", "Stopped ", "-- Boot", "-- Reboot",
@@ -121,6 +136,8 @@ class Evidence:
         raised: Optional[bool] = None
         said_dead = False
         quiet = line.warned or (known.timeline.ready_seen and not known.armed)
+        if not any(word in body for word in (_ALWAYS_WORDS if quiet else _ALL_WORDS)):
+            return
         for needle, signs in _ALWAYS if quiet else _ALL:
             if needle not in body:
                 continue

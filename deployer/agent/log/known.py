@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Dict, List, Optional, Set, Tuple
 
@@ -30,6 +31,8 @@ _DTYPES = {
     "torch.float8_e4m3fn": "fp8_e4m3", "torch.float8_e4m3fnuz": "fp8_e4m3", "torch.float8_e5m2": "fp8_e5m2",
     "torch.float8_e5m2fnuz": "fp8_e5m2", "torch.float4_e2m1fn_x2": "fp4_e2m1", "bf16": "bfloat16",
 }
+
+_is_secret = functools.lru_cache(maxsize=4096)(is_secret_name)
 
 
 class Known:
@@ -69,7 +72,7 @@ class Known:
 
     def secrets(self) -> Set[str]:
         """Values of arguments whose names are those of secrets."""
-        return {self.arg(name) for name in self.args if is_secret_name(name) and self.arg(name)}
+        return {self.arg(name) for name in self.args if _is_secret(name) and self.arg(name)}
 
     def number(self, name: str) -> Optional[float]:
         try:

@@ -53,6 +53,11 @@ class Splitter:
         self._width = 0
         self.journal = False
 
+    @property
+    def indented(self) -> bool:
+        """The journal's prefix was seen: further lines of one message are indented by its width."""
+        return self._width > 0
+
     def split(self, raw: str) -> Iterator[Line]:
         """The lines in ``raw``, in order; ``raw`` may end in a line break."""
         raw = raw.rstrip("\n")

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Any, Deque, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from deployer.agent.log import systemd
-from deployer.agent.log.attempt import Attempt
+from deployer.agent.log.attempt import SOURCE, Attempt
 from deployer.agent.log.causes import BY_CODE, UNKNOWN
 from deployer.agent.log.evidence import TELLING
 from deployer.agent.log.explanation import FAILED, STARTING, Explanation, Note, PhaseTime
@@ -64,6 +64,9 @@ class LogReader:
             return
         if self._well and not self._telling(raw):
             self._skipped.append(raw)
+            return
+        if raw.startswith(SOURCE) and not self._splitter.indented and "\r" not in raw and "%" not in raw:
+            self._start.source(raw.rstrip("\n"))
             return
         self._recall()
         for line in self._splitter.split(raw):

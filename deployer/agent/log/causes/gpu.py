@@ -69,7 +69,10 @@ def _jit(known: Known, seen: Seen) -> str:
     ).format(": {} is missing".format(missing[1]) if missing else "")
 
 
-_FATAL = r"(?:fatal error|schwerwiegender fehler|erreur fatale|error fatal|errore irreversibile|致命的エラー|致命错误)"
+_FATAL = ("fatal error: ", "schwerwiegender Fehler: ", "Schwerwiegender Fehler: ", "erreur fatale", "error fatal: ",
+          "errore irreversibile: ", "致命的エラー", "致命错误")
+"""What gcc writes before an error that ends it, by locale."""
+_COMPILER = r"^(?:\S+:\d+:\d+|g\+\+|gcc|cc1plus|cc|c\+\+|x86_64-linux-gnu-g\S+): {}"
 
 CAUSES = (
     Cause("nvidia-driver-too-old", 14, "the driver is older than the CUDA build of torch", _driver, (
@@ -101,9 +104,7 @@ CAUSES = (
         sign("NVMLError_", r"NVMLError_(?:LibraryNotFound|DriverNotLoaded|NotFound|NoPermission): ", strength=2),
     ), ("unknown",)),
     Cause("jit-compile-failed", 33, "a kernel must be compiled at the start and cannot", _jit, (
-        sign(": ",
-             r"^\S+:\d+:\d+: " + _FATAL + ": |^(?:g\\+\\+|gcc|cc1plus|cc|c\\+\\+|x86_64-linux-gnu-g\\S+): "
-             "" + _FATAL + ": ", strength=9),
+        *(sign(words, _COMPILER.format(words), strength=9) for words in _FATAL),
         sign("Could not find nvcc", strength=8),
         sign("nvcc fatal", r"^nvcc fatal\s*:", strength=8),
         sign("ptxas", r"ptxas fatal\s*:|^ptxas .*: error", strength=8),

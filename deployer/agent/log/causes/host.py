@@ -196,7 +196,7 @@ CAUSES = (
         sign("undefined symbol", strength=5),
         sign("symbol lookup error", r"^\S+: symbol lookup error: ", RAISED, 5),
         sign("shared object file", r"cannot open shared object file", RAISED, 4),
-        sign("so.", r"^(?:\S*(?:ImportError|OSError): )lib[\w.+-]+\.so[\w.]*: ", RAISED, 4),
+        sign("Error: lib", r"^(?:\S*(?:ImportError|OSError): )lib[\w.+-]+\.so[\w.]*: ", RAISED, 4),
         sign("version `GLIBC", strength=4),
         sign("version `GLIBC", r"^\S+: \S+: version `GLIBC", RAISED, 4),
         sign("error while loading shared libraries", r"^\S+: error while loading shared libraries: ", RAISED, 4),
