@@ -13,8 +13,9 @@ from typing import Any
 from deployer.intake import docker
 from deployer.intake.files import Files
 from deployer.intake.found import Launch
-from deployer.intake.launch import Process, _peel
+from deployer.intake.launch import peel
 from deployer.intake.machine import Machine, World
+from deployer.intake.process import Process
 
 _VARIABLE = re.compile(r"\$(?:\$|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<op>:?[-?+])(?P<rest>(?:[^{}]|"
                        r"\{[^{}]*\}|\$\{[^{}]*\})*))?\})")
@@ -124,7 +125,7 @@ def _service(name: str, service: dict[str, Any], world: World, folder: str | Non
     machine = Machine(world)
     before = len(world.launches)
     process = Process(argv, env, [], (), service.get("working_dir"), None, container)
-    if not _peel(machine, process) and argv[0].startswith("-"):
+    if not peel(machine, process) and argv[0].startswith("-"):
         world.note(f"{name}: the command goes to the entrypoint of its image, which is not known")
     for launch in world.launches[before:]:
         launch.name, launch.line = name, 0
@@ -161,7 +162,7 @@ def _described(service: dict[str, Any], env: dict[str, str], world: World) -> di
         reserved = reserved.get(key) if isinstance(reserved, dict) else None
     devices = [_device(item) for item in reserved or () if isinstance(item, dict)]
     if isinstance(service.get("gpus"), str):
-        devices.append(docker._gpus(service["gpus"]) or {})
+        devices.append(docker.gpus(service["gpus"]) or {})
     return {
         "image": shown(str(service.get("image") or "")), "binds": [shown(volume) for volume in volumes],
         "device_requests": devices, "network": shown(str(service.get("network_mode") or "default")),

@@ -152,7 +152,7 @@ def env_file(text: str) -> list[tuple[str, str | None]]:
 
 def described(request: Request, client: Mapping[str, str], shown: Callable[[str], str]) -> dict[str, Any]:
     """What was asked for, in the words of Docker's own request."""
-    devices = [_gpus(shown(value)) for value in request.all("--gpus")]
+    devices = [gpus(shown(value)) for value in request.all("--gpus")]
     found: dict[str, Any] = {
         "image": shown(request.image),
         "binds": [shown(value) for value in request.all("-v", "--volume")],
@@ -166,7 +166,7 @@ def described(request: Request, client: Mapping[str, str], shown: Callable[[str]
     return found
 
 
-def _gpus(text: str) -> dict[str, Any] | None:
+def gpus(text: str) -> dict[str, Any] | None:
     """``--gpus all``, ``--gpus 2``, ``--gpus '"device=0,3"'``: a line of comma-separated values, quotes and all."""
     found: dict[str, Any] = {"Driver": "", "Count": 0, "DeviceIDs": None, "Capabilities": [["gpu"]], "Options": {}}
     try:

@@ -13,10 +13,11 @@ from deployer.intake import traps
 from deployer.intake.directives import directives, ignored
 from deployer.intake.files import Files
 from deployer.intake.found import Launch
-from deployer.intake.launch import Process, _peel
+from deployer.intake.launch import peel
 from deployer.intake.machine import Machine, World
 from deployer.intake.manager import Manager, manager
-from deployer.intake.unit import EXECS, Given, Source, UnitFound, _matching, parsed
+from deployer.intake.process import Process
+from deployer.intake.unit import EXECS, Given, Source, UnitFound, matching, parsed
 from deployer.systemd import environment
 from deployer.systemd.command import commands
 from deployer.systemd.directives import SERVICE_SECTIONS
@@ -71,7 +72,7 @@ def read(source: Source, files: Files) -> UnitFound:
     found = {key: commands(own.effective("Service", key), kind.specifiers)[0] for key in EXECS}
     listed = [value.removeprefix("-") for value in asked.values("EnvironmentFile")]
     for path in (kind.expand(item) for item in listed):
-        given.texts |= _matching(path, files)
+        given.texts |= matching(path, files)
     refused = unit.refused or any(problem.fatal for problem in problems)
     unset: list[str] = []
     manager_env = {**service, "PODMAN_SYSTEMD_UNIT": source.name}
@@ -160,7 +161,7 @@ def _launches(
         world.note("the container runs the command of its image, which is not known")
         return []
     process = Process(argv, dict(inside), wrapper, (), asked.last("WorkingDir"))
-    if not _peel(machine, process):
+    if not peel(machine, process):
         world.launches.append(Launch([shown(word) for word in argv], {k: shown(v) for k, v in sorted(inside.items())},
                                      [shown(word) for word in wrapper], asked.last("WorkingDir"),
                                      world.unknowns.names(*argv)))

@@ -116,7 +116,7 @@ def variables(unit: Unit, kind: Manager, files: Files, world: World) -> tuple[Gi
     given = Given({}, kind.base(unit))
     for item in unit.effective("Service", "EnvironmentFile"):
         optional, path = item.value.startswith("-"), kind.expand(item.value.removeprefix("-"))
-        texts = _matching(path, files)
+        texts = matching(path, files)
         for place, text in texts.items():
             entries, wrong = environment.entries(text)
             problems += [replace(problem, file=place) for problem in wrong if problem.fatal]
@@ -130,7 +130,7 @@ def variables(unit: Unit, kind: Manager, files: Files, world: World) -> tuple[Gi
     return given, problems
 
 
-def _matching(pattern: str, files: Files) -> dict[str, str]:
+def matching(pattern: str, files: Files) -> dict[str, str]:
     """The environment files that a path or pattern stands for."""
     if not re.search(r"[*?\[]", pattern):
         text = files.read(pattern)
