@@ -113,4 +113,5 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
 SMALL_DISKS = {"etc-full": "/etc", "var-full": "/var/lib/deployer"}
 """What has to be a disk of its own before the push begins: one that is mounted later would hide what is open."""
 
-ROOM_KIB = 30_000
+ROOM_KIB = 80_000
+"""More than a push asks for before it begins."""
