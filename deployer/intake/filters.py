@@ -9,7 +9,7 @@ from deployer.intake.expand import ansi_text
 from deployer.intake.machine import FAILURE, SUCCESS, Machine, Unknowable
 
 _KNOWN = {"echo", "printf", "cat", "basename", "dirname", "seq", "uname", "pwd", "tr", "cut", "head", "tail", "wc",
-          "tee", "xargs", "sort", "arch"}
+          "tee", "xargs", "sort", "grep"}
 
 
 def known(args: list[str]) -> bool:
@@ -134,7 +134,7 @@ def _seq(args: list[str]) -> str | None:
 
 def _filtered(machine: Machine, name: str, args: list[str]) -> str | None:
     text = machine.input
-    reads = name in ("head", "tail", "wc", "cut", "sort") and args and not args[-1].startswith("-")
+    reads = name in ("head", "tail", "wc", "cut", "sort", "grep") and args and not args[-1].startswith("-")
     if reads and machine.input is None and re.search(r"[/.]", args[-1]):
         text, args = machine.world.files.read(args[-1], machine.folder), args[:-1]
     if text is None or machine.unknowns.found(text):
@@ -147,6 +147,12 @@ def _filtered(machine: Machine, name: str, args: list[str]) -> str | None:
             return None
         kept = lines[:count] if name == "head" else lines[len(lines) - min(count, len(lines)):]
         return "".join(line + "\n" for line in kept)
+    if name == "grep":
+        plain = [arg for arg in args if arg not in ("-E", "-m1", "-h", "-e")]
+        if len(plain) != 1 or not re.fullmatch(r"\^?[\w=: \"/,-]+\$?", plain[0]):
+            return None
+        found = [line for line in lines if re.search(plain[0], line)]
+        return "".join(line + "\n" for line in (found[:1] if "-m1" in args else found))
     if name == "wc" and args == ["-l"]:
         return f"{text.count(chr(10))}\n"
     if name == "wc" and args == ["-w"]:
@@ -170,10 +176,11 @@ def _letters(name: str, args: list[str], text: str, lines: list[str]) -> str | N
         if not old or not new or re.search(r"\[:", old + new):
             return None
         return text.translate(str.maketrans(old, (new + new[-1] * len(old))[: len(old)]))
-    match = re.fullmatch(r"-d\s?(.)\s-f\s?(\d+)", " ".join(args), re.DOTALL) if name == "cut" else None
+    match = re.fullmatch(r"-d\s?(.)\s-f\s?(\d+)(-?)", " ".join(args), re.DOTALL) if name == "cut" else None
     if match:
-        mark, place = match[1], int(match[2])
+        mark, place = match[1], int(match[2]) - 1
         rows = (line.split(mark) if mark in line else [line] for line in lines)
-        picked = (row[place - 1] if place <= len(row) else row[0] if len(row) == 1 else "" for row in rows)
+        picked = (row[0] if len(row) == 1 else mark.join(row[place:] if match[3] else row[place : place + 1])
+                  for row in rows)
         return "".join(item + "\n" for item in picked)
     return None

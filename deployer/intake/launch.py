@@ -167,12 +167,15 @@ def _container(machine: Machine, process: Process, depth: int) -> bool:
     asked = docker.described(request, process.env, machine.unknowns.shown)
     inner = Process(request.command, inside, [*process.wrapper, *process.argv[: request.end]], (), request.folder, None,
                     asked)
+    launches = len(machine.world.launches)
     if not request.command:
         shown = machine.unknowns.shown(request.image)
         machine.world.note(f"line {machine.line}: {shown} runs the command of its image, which is not known")
         return False
     if not peel(machine, inner, depth + 1):
         if request.command[0].startswith("-") and not request.entrypoint:
+            if "sglang" in request.image:
+                _record(machine, inner)
             machine.world.note(f"line {machine.line}: the arguments go to the image's entrypoint, which is not known")
-        return False
+        return len(machine.world.launches) > launches
     return True

@@ -218,7 +218,7 @@ def _starting(seen: Seen) -> Iterator[Problem]:
     if kind and name in ("notify", "notify-reload") and not _notifies(seen):
         yield Problem("type-notify", kind.line, f"Type={name}, and SGLang sends no notification: the start never ends",
                       kind.file)
-    if kind and name == "forking" and not seen.container:
+    if kind and name == "forking" and not seen.container and not _forks(seen):
         yield Problem("type-forking", kind.line, "Type=forking, and SGLang does not fork: the start never ends",
                       kind.file)
     waits = pulls or seen.commands["ExecStartPost"] or (seen.container and not kind)
@@ -246,6 +246,14 @@ def _notifies(seen: Seen) -> bool:
     words = [word for command in seen.commands["ExecStart"] for word in command.words]
     return any(word.startswith("--sdnotify") and not word.endswith("ignore") for word in words) or any(
         word.rpartition("/")[2] in ("systemd-notify", "sdnotify-wrapper") for text in words for word in text.split())
+
+
+def _forks(seen: Seen) -> bool:
+    """Whether what is started goes into the background by itself: a terminal, a script's ``&``."""
+    words = [word for command in seen.commands["ExecStart"] for word in command.words]
+    names = {word.rpartition("/")[2] for word in words}
+    return bool(names & {"tmux", "screen", "daemonize", "start-stop-daemon"}) or any(
+        re.search(r"(?<![&>])&(?![&>\d])", word) for word in words)
 
 
 def _dropins(seen: Seen) -> Iterator[Problem]:

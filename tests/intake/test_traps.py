@@ -53,6 +53,8 @@ HARMLESS = [
     RUN.strip() + " --api-key ${KEY}\nEnvironment=KEY=/x\n",
     RUN.strip() + " --tokenizer-path /x --max-total-tokens 5\n",
     "ExecStartPre=/bin/sh -c 'true # not a remark' \n" + RUN, RUN + "ExecStartPost=/opt/wait\nTimeoutStartSec=900\n",
+    "Type=forking\nExecStart=/usr/bin/tmux new -d '/opt/s/bin/python -m sglang.launch_server --model /m'\n",
+    "ExecStart=/bin/sh -c 'exec /opt/s/bin/python -m sglang.launch_server --api-key $${KEY}'\n",
     RUN + "TimeoutStopSec=300\nRestart=always\nRestartSec=5\n", RUN + "EnvironmentFile=-/etc/none.env\n",
 ]
 
