@@ -37,11 +37,24 @@ def transact(unit: str, number: int, store: Optional[Store] = None) -> int:
     except Held as held:
         data = {"outcome": Outcome.LOCKED.value, "unit": unit, "release": number, "holder": held.note,
                 "state_now": "nothing was changed on the host", "reason": str(held)}
+        _give_up(store, unit, number)
     except (OSError, ValueError) as error:
         data = _fault(store, unit, number, str(error))
     events.emit(RESULT, data)
     events.close()
     return 0
+
+
+def _give_up(store: Store, unit: str, number: int) -> None:
+    """A release that never got its turn: only the story of it stays. Not when it is the one that holds the lock."""
+    left = records.read(store.record_path(unit))
+    if left and left.number == number:
+        return
+    try:
+        store.update(store.manifest(unit, number), outcome=Outcome.LOCKED.value, ended=time.time())
+        store.strip(unit, number)
+    except (OSError, ValueError):
+        pass
 
 
 def _fault(store: Store, unit: str, number: int, reason: str) -> Dict[str, Any]:
