@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ from deployer.protocol.codec import to_plain
 from deployer.protocol.redact import Redactor
 
 _LONGEST = 8 << 20
+_SHORT = 4 << 20
+# Enough starts from the end: by their arguments, and by their ends where none came as far as its arguments.
+_ARGUMENTS = (b" server_args=", 6)
+_ENDS = (b": Main process exited, code=", 64)
 _FIRST = (
     "outcome", "cause", "evidence", "sglang_version", "phases", "max_total_num_tokens", "kv_cache_dtype", "findings",
         "remedy",
@@ -29,10 +34,14 @@ _PHASES = {
 
 @dataclass(frozen=True)
 class Told:
-    """An explanation with the redactor that knows the secrets the log itself shows."""
+    """An explanation with the redactor that knows the secrets the log itself shows.
+
+    ``skipped``: bytes at the head of a long log that were not read, since many starts follow.
+    """
 
     explanation: Explanation
     redactor: Redactor
+    skipped: int = 0
 
 
 def explain_file(name: str, state_file: str | None = None) -> Told:
@@ -41,19 +50,61 @@ def explain_file(name: str, state_file: str | None = None) -> Told:
     reader = LogReader()
     try:
         if name == "-":
-            _read(reader, sys.stdin.buffer)
+            skipped = _read(reader, sys.stdin.buffer.read())
         else:
             with Path(name).open("rb") as stream:
-                _read(reader, stream)
+                skipped = _read(reader, _mapped(stream))
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror or error}", hint="deployer explain -h") from None
-    return Told(reader.explanation(state), Redactor(reader.secrets))
+    return Told(reader.explanation(state), Redactor(reader.secrets), skipped)
 
 
-def _read(reader: LogReader, stream: IO[bytes]) -> None:
-    """A line ends at a line feed only: carriage returns belong to progress bars."""
-    for raw in iter(lambda: stream.readline(_LONGEST), b""):
-        reader.feed(raw.decode("utf-8", "replace"))
+def _mapped(stream: IO[bytes]) -> bytes | mmap.mmap:
+    """The file without a copy in memory; what cannot be mapped (a pipe, an empty file) is read."""
+    try:
+        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    except (ValueError, OSError):
+        return stream.read()
+
+
+def _read(reader: LogReader, data: bytes | mmap.mmap) -> int:
+    """Feeds ``data`` from where it matters on; gives the number of bytes before that.
+
+    A line ends at a line feed only: carriage returns belong to progress bars.
+    """
+    begin = _where_to_begin(data)
+    at, size = begin, len(data)
+    while at < size:
+        end = data.find(b"\n", at, at + _LONGEST)
+        end = min(at + _LONGEST, size) if end < 0 else end + 1
+        reader.feed(data[at:end].decode("utf-8", "replace"))
+        at = end
+    return begin
+
+
+def _where_to_begin(data: bytes | mmap.mmap) -> int:
+    """The start of the line from which on the last few starts of the server are in ``data``: 0 in a short log.
+
+    Only the last start counts, and the one before where they are alike. A server that crashes in a loop for days
+    leaves thousands of them.
+    """
+    if len(data) <= _SHORT:
+        return 0
+    arguments = _nth_last(data, *_ARGUMENTS)
+    if arguments is None and data.find(_ARGUMENTS[0]) >= 0:
+        return 0
+    ends = _nth_last(data, *_ENDS)
+    place = min(at for at in (arguments, ends, len(data)) if at is not None)
+    return data.rfind(b"\n", 0, place) + 1 if place < len(data) else 0
+
+
+def _nth_last(data: bytes | mmap.mmap, mark: bytes, number: int) -> int | None:
+    at = len(data)
+    for _ in range(number):
+        at = data.rfind(mark, 0, at)
+        if at < 0:
+            return None
+    return at
 
 
 def read_state(name: str) -> dict[str, Any]:
@@ -80,7 +131,8 @@ def as_json(told: Told) -> dict[str, Any]:
     """The shape of DESIGN section 6, then what else is known. Redacted."""
     plain = told.redactor.plain(to_plain(told.explanation))
     assert isinstance(plain, dict)
-    return {**{key: plain[key] for key in _FIRST}, **{key: value for key, value in plain.items() if key not in _FIRST}}
+    rest = {key: value for key, value in plain.items() if key not in _FIRST}
+    return {**{key: plain[key] for key in _FIRST}, **rest, "skipped_bytes": told.skipped}
 
 
 def for_people(told: Told) -> Iterator[tuple[str, str]]:
@@ -110,9 +162,11 @@ def for_people(told: Told) -> Iterator[tuple[str, str]]:
         yield "", ""
         yield "head", "capacity"
         yield from (("", row) for row in rows)
-    if found.attempts:
+    if found.attempts or told.skipped:
         yield "", ""
         yield "head", "earlier starts in this log"
+        if told.skipped:
+            yield "", f"  (many: the first {told.skipped / 1e6:.0f} MB were passed over)"
         for attempt in found.attempts:
             cause = f" ({attempt['cause']})" if attempt["cause"] else ""
             yield "", f"  {attempt['count']} x {attempt['outcome']}{cause}"

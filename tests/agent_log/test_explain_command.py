@@ -108,3 +108,22 @@ def test_a_journal_of_50_mb_is_read_in_seconds(tmp_path: Path, form: str) -> Non
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert json.loads(done.stdout)["outcome"] == "ready"
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 6
+
+
+@pytest.mark.parametrize("stage", ["loading", "begun"])
+def test_a_crash_loop_of_days(tmp_path: Path, stage: str) -> None:
+    """Only the last starts are read closely; what they say is the same as in a short log."""
+    log = StartLog("0.5.9").to(stage)
+    missing = "ModuleNotFoundError: No module named 'sgl_kernel'"
+    log = log.rank_dies(OOM) if stage == "loading" else log.main_dies(missing)
+    log.gone().raw("sglang-test.service: Scheduled restart job, restart counter is at 7.")
+    block = "\n".join(log.lines) + "\n"
+    good = "\n".join(StartLog("0.5.9").to("ready").gone().lines) + "\n"
+    file = tmp_path / "loop.log"
+    file.write_text(good + block * (6_000_000 // len(block)))
+    found = json.loads(run(str(file), "--json").stdout)
+    cause = "cuda-oom-weights" if stage == "loading" else "python-env-broken"
+    assert (found["outcome"], found["cause"]) == ("failed", cause)
+    assert (found["skipped_bytes"] > 5_000_000) is (stage == "loading")
+    piped = json.loads(run("-", "--json", stdin=file.read_bytes()).stdout)
+    assert piped == found

@@ -80,8 +80,10 @@ class Splitter:
             if entry:
                 self.journal, self._width = True, entry.width
                 return [entry]
-        if self._width and raw.startswith(" " * self._width):
+        if self._width and head == " " and raw.startswith(" " * self._width):
             return [Entry(raw[self._width:], None, "")]
+        if head and head != " ":
+            self._width = 0
         return [Entry(docker(raw) if head.isalnum() and ("| " in raw[:60] or raw[10:11] == "T") else raw, None, "")]
 
     def _lines(self, entry: Entry) -> Iterator[Line]:
