@@ -190,6 +190,8 @@ class Expander:
 
         def get(name: str) -> str:
             value = self.shell.get(name)
+            if value is None:
+                value = self.shell.missing(name)
             if isinstance(value, list):
                 value = value[0] if value else ""
             read = value if isinstance(value, str) else ""
