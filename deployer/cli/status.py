@@ -51,7 +51,9 @@ def _table(answers: list[tuple[str, dict[str, Any]]]) -> None:
     for host, answer in answers:
         for row in answer["units"]:
             rows.append(_row(host, row))
-            notes += [f"{host} {_short(row)}: {drift['message']}" for drift in row["drift"]]
+            # A push that is under way has files in place that are not recorded yet.
+            moving = (answer.get("transaction") or {}).get("unit") == row["unit"]
+            notes += [f"{host} {_short(row)}: {drift['message']}" for drift in row["drift"] if not moving]
             notes += _last(host, row)
         if not answer["units"]:
             rows.append((host, "-", "no units of this tool", *[""] * 6))

@@ -57,7 +57,7 @@ def group(ctx: click.Context) -> None:
         _list(ctx)
 
 
-@group.command("eject")
+@group.command("eject", short_help="Copy a packaged template into the workspace.")
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Overwrite the workspace's own.")
 @click.pass_context

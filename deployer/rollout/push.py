@@ -141,4 +141,4 @@ def _dry(contact: Contact, declared: Declared, todo: Changes, errors: tuple[Find
     text = f"would change: {todo.words()}" if todo else "nothing to change"
     return Report(name, unit, Outcome.NOTHING_TO_DO, text, "nothing was changed (--dry-run)",
                   f"deployer push {name} -u {declared.settings.name}" if todo else "",
-                  data={"changes": todo.words(), "dry_run": True})
+                  data={"changes": todo.words(), "dry_run": True, "word": "dry run"})

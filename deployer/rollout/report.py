@@ -18,11 +18,11 @@ def from_result(host: str, unit: str, data: dict[str, Any]) -> Report:
                   _next(outcome, data, host, name), data=data)
 
 
-def refused(host: str, unit: str, findings: tuple[Finding, ...]) -> Report:
-    """Preflight spoke against it: nothing was changed."""
+def refused(host: str, unit: str, findings: tuple[Finding, ...], again: str = "") -> Report:
+    """Preflight spoke against it: nothing was changed. ``again`` is the next command, where it is not the push."""
     first = findings[0]
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-    again = f"put it right, then: deployer push {host} -u {unit.removesuffix('.service')}"
+    again = again or f"put it right, then: deployer push {host} -u {unit.removesuffix('.service')}"
     return Report(host, unit, Outcome.REFUSED, f"{first.message}{more}", "nothing was changed on the host",
                   again, findings, {"code": first.code})
 

@@ -150,7 +150,7 @@ def _share(given: Given) -> Broken | None:
     except ValueError:
         return None
     if not 0 < share < 1:
-        hint = f"write mem-fraction-static = {share / 100:g}" if 1 < share < 100 else "write for example 0.85"
+        hint = f"write mem-fraction-static = {share / 100:g}" if 10 <= share < 100 else "write for example 0.85"
         return Broken("mem_fraction_static", f"`mem-fraction-static` is a share of the GPU memory between 0 and 1, "
                       f"not {text}", hint)
     return None

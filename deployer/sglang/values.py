@@ -129,12 +129,18 @@ def _literal(word: str) -> Any:
 def _choice(flag: Flag, name: str, text: str) -> Fault:
     choices = [str(choice) for choice in flag.choices or ()]
     alike = {_folded(choice): choice for choice in reversed(choices)}
-    near = [alike[_folded(text)]] if _folded(text) in alike else difflib.get_close_matches(text, choices, n=1)
+    near = [alike[_folded(text)]] if _folded(text) in alike else _near(text, choices)
     listed = ", ".join(choices[:_SHOWN]) + (f" and {len(choices) - _SHOWN} more" if len(choices) > _SHOWN else "")
     hint = f"did you mean \"{near[0]}\"? " if near else ""
     more = f"; `deployer flags {strip(flag.name)}` lists all" if len(choices) > _SHOWN else ""
     return Fault("unknown-choice", f"`{name}` does not take \"{text}\" in {HERE}", f"{hint}it takes {listed}{more}",
                  doubtful=flag.open_choices)
+
+
+def _near(text: str, choices: list[str]) -> list[str]:
+    """The one that was most likely meant: what begins so goes before what is spelled alike ("fp8" is not "mxfp8")."""
+    begun = [choice for choice in choices if choice.startswith(text)]
+    return [] if len(begun) > 1 else begun or difflib.get_close_matches(text, choices, n=1)
 
 
 def _folded(choice: str) -> str:

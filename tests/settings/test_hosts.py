@@ -208,3 +208,13 @@ def test_one_bad_host_does_not_hide_the_others(tmp_path: Path) -> None:
     assert list(loaded.hosts) == ["b"]
     assert dict(loaded.groups) == {"y": ("b",)}
     assert [finding.code for finding in loaded.findings] == ["out-of-range", "wrong-type"]
+
+
+def test_a_unit_that_is_not_there_keeps_nobody_from_other_hosts(tmp_path: Path) -> None:
+    (tmp_path / "units").mkdir()
+    (tmp_path / "hosts.toml").write_text('[hosts.gpu1]\nunits = ["gone"]\n[hosts.gpu2.overrides.gone.args]\nport = 1\n')
+    space = Workspace.find(tmp_path)
+    assert [finding.code for finding in space.hosts().findings] == ["unknown-unit", "unknown-unit"]
+    assert [found.name for found in space.resolve(["gpu1", "gpu3"])] == ["gpu1", "gpu3"]
+    with pytest.raises(SettingsError):
+        space.resolve(["gpu2"])
