@@ -31,14 +31,15 @@ class _Lines:
 
 @click.command("logs")
 @run_hosts.host_options
-@click.option("-n", "--lines", default=200, show_default=True, type=click.IntRange(1), help="The last lines.")
+@click.option("-n", "--lines", default=None, type=click.IntRange(1),
+              help="The last lines (default: 200; with --release all).")
 @click.option("-f", "--follow", is_flag=True, help="Go on showing what is logged.")
 @click.option("--since", default=None, metavar="TIME", help='As journalctl reads it: "10 min ago", "today".')
 @click.option("--release", default=None, type=click.IntRange(0), metavar="N",
               help="What was logged while the push of this release went on.")
 @click.pass_context
 def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], as_json: bool,
-            lines: int, follow: bool, since: str | None, release: int | None) -> int:
+            lines: int | None, follow: bool, since: str | None, release: int | None) -> int:
     """Show a unit's journal, redacted: SGLang logs its arguments, keys included, so the journal itself is a secret.
 
     \b
@@ -52,6 +53,10 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
     wanted = {host.name: [f"{name}.service" for name in unit_names(space, host, units)] for host in hosts}
     window = {"lines": lines, "follow": follow, "since": since, "release": release}
     view = _Lines(len(hosts) > 1 or any(len(found) > 1 for found in wanted.values()), as_json)
-    _, code = ask_hosts(hosts, lambda contact: [
-        contact.call("logs", {"unit": unit, **window}) for unit in wanted[contact.host.name]], view)
+    answers, code = ask_hosts(hosts, lambda contact: [
+        (unit, contact.call("logs", {"unit": unit, **window})) for unit in wanted[contact.host.name]], view)
+    for host, found in answers.items():
+        for unit, reply in found:
+            if reply.get("lines") == 0:
+                console.say(f"{host} {unit.removesuffix('.service')}: the journal holds no line of it")
     return code

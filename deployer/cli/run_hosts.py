@@ -121,6 +121,8 @@ def run(hosts: Sequence[Host], act: Callable[[Host, View], list[Report]], *, as_
             asker().cancel()                         # a password that is being asked for is not wanted any more
             if interrupted is None or asked:
                 _close(view)
+                if asked:
+                    console.say("stopped watching; what was begun goes on there: deployer attach HOST looks again")
                 raise
             asked = True
             interrupted(view)

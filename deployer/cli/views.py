@@ -134,7 +134,7 @@ def summary(report: Report) -> None:
     if report.state_now:
         console.say(f"  now:      {report.state_now}")
     figures = report.data.get("figures") or {}
-    if report.outcome is Outcome.DONE and figures.get("down_s") is not None:
+    if report.outcome is Outcome.DONE and figures.get("down_s"):
         console.say(f"  down:     {figures['down_s']:.1f} s from stop to start")
     if report.next:
         console.say(f"  next:     {report.next}")

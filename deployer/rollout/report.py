@@ -29,6 +29,11 @@ def refused(host: str, unit: str, findings: tuple[Finding, ...], again: str = ""
 
 def from_error(host: str, unit: str, error: errors.DeployerError) -> Report:
     """An error that kept a host from being reached, or its push from beginning."""
+    if isinstance(error, errors.OperationError) and error.code != "agent-fault":
+        # The host was reached, and said no.
+        look = f"deployer history {host}" if error.code == "no-such-release" else error.hint
+        return Report(host, unit, Outcome.REFUSED, error.message, "nothing was changed on the host", look,
+                      data={"code": error.code})
     outcome = {
         errors.LockedError: Outcome.LOCKED, errors.RefusedError: Outcome.REFUSED,
     }.get(type(error), Outcome.UNREACHED if isinstance(error, errors.HostError) else Outcome.FAILED)

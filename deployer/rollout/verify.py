@@ -38,6 +38,10 @@ def _verify(contact: Contact, unit: str, declared: Declared | None, settle: floa
     except OperationError as error:
         if error.code != NOT_PUSHED or declared is None:
             raise
+        if contact.ask_facts(unit).facts.unit.state.get("LoadState") == "not-found":
+            return Report(contact.host.name, unit, Outcome.VERIFY_FAILED, "it is not on this host",
+                          "nothing was changed by this check",
+                          f"deployer push {contact.host.name} -u {declared.settings.name}", data={"code": "not-there"})
         # Never pushed: what runs under this name is judged by what is declared, without the secrets.
         reply = contact.call("verify", {
             "unit": unit, "expectations": to_plain(declared.release.expectations), "settle": settle})

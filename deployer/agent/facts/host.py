@@ -33,6 +33,8 @@ def host_facts(disk_paths: Sequence[str] = ()) -> HostFacts:
 
 def systemd_version() -> Union[int, Unknown]:
     """From the manager's own answer: the number before any "-" or "." of the distribution's."""
+    if not os.path.isdir("/run/systemd/system"):
+        return Unknown("systemd does not run this machine (sd_booted(3))")
     ran = run(["systemctl", "--version"], timeout=10)
     match = re.match(r"systemd (\d+)", ran.out)
     return int(match.group(1)) if match else Unknown("systemctl --version: {}".format(ran.said))

@@ -10,6 +10,9 @@ from deployer.agent.door import ENVIRONMENT, Emit, Refusal, run
 from deployer.agent.store.releases import Store
 from deployer.protocol.redact import Redactor
 
+LINES = 200
+"""Shown where nothing else is said."""
+
 
 def logs(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
     """``{unit, lines, since, follow, release}`` -> ``log`` events with ``at`` (epoch seconds) and ``line``.
@@ -40,9 +43,10 @@ def _window(store: Store, unit: str, data: Dict[str, Any]) -> List[str]:
         except (OSError, ValueError) as error:
             raise Refusal("no-such-release", str(error)) from error
         window = ["--since=@{:.6f}".format(manifest.created)]
-        return [*window, "--until=@{:.6f}".format(manifest.ended + 1.0)] if manifest.ended else window
+        window += ["--until=@{:.6f}".format(manifest.ended + 1.0)] if manifest.ended else []
+        return window + (["--lines={}".format(int(data["lines"]))] if data.get("lines") else [])
     window = ["--since=" + str(data["since"])] if data.get("since") else []
-    return [*window, "--lines={}".format(int(data.get("lines") or 200))]
+    return [*window, "--lines={}".format(int(data.get("lines") or LINES))]
 
 
 def _follow(argv: List[str], redactor: Redactor, emit: Emit) -> None:
