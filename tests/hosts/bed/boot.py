@@ -89,6 +89,9 @@ class Machine:
                 continue
             for line in self._notify.recv(4096).decode().splitlines():
                 ready = ready or line == "READY=1"
+        # Nobody reads on: the queue of an open one fills with the states that follow, and blocks the host's systemd.
+        self._notify.close()
+        self._notify = None
         self.leader = self._find_init()
 
     def _find_init(self) -> int:
