@@ -122,6 +122,7 @@ def answer(server: Server, method: str, path: str, headers: dict[str, str], body
 def health(server: Server, path: str) -> Answer:
     behaviour = server.behaviour
     if behaviour["health"] is not None:
+        time.sleep(behaviour["health_seconds"])
         return int(behaviour["health"]), ""
     if path == "/health" and not server.release.health_means_ready:
         return 200, ""

@@ -42,6 +42,8 @@ if [ "$ended" -ne 7 ]; then
     case $status in
         401 | 403 | 429) rm -f "$state/misses"; exit 0 ;;
     esac
+    # What was said until now must be there to be read.
+    journalctl --sync 2>/dev/null
     if journal | grep --quiet --text --extended-regexp '(Decode|Prefill) batch'; then
         echo "$unit: no healthy answer (status $status, curl $ended), but it ran batches meanwhile: busy"
         rm -f "$state/misses"
