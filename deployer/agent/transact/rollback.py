@@ -13,6 +13,9 @@ from deployer.agent.transact.report import report
 from deployer.protocol.outcome import Outcome
 
 T = TypeVar("T")
+GRACE = 15.0
+"""Seconds that a release which was not good has to end by itself: nobody is served by it, and the old one waits."""
+
 PATIENCE = 10.0
 """Seconds for which a part of the way back is tried again."""
 
@@ -48,7 +51,7 @@ def _undo(context: Context) -> Optional[StepFailed]:
 
 
 def _stop(context: Context) -> None:
-    steps.stop_units(context, context.release, 0.0)
+    steps.stop_units(context, context.release, GRACE)
 
 
 def _clean(context: Context) -> None:

@@ -53,7 +53,7 @@ def leave(context: Context) -> None:
 def stop(context: Context) -> None:
     with context.step("stop", "waits for requests in flight, then for the processes to end") as told:
         context.stopped_at = time.monotonic()
-        told["seconds_to_stop"] = round(stop_units(context, context.previous, context.expectations.drain), 3)
+        told["seconds_to_stop"] = round(stop_units(context, context.previous), 3)
     context.stop_if_asked()
 
 
@@ -110,8 +110,11 @@ def keep(context: Context) -> None:
 
 # What both ways, forth and back, are made of.
 
-def stop_units(context: Context, manifest: Optional[Manifest], drain: float) -> float:
-    """Stops the timers of ``manifest`` and the unit; the seconds it took. Raises StepFailed."""
+def stop_units(context: Context, manifest: Optional[Manifest], limit: Optional[float] = None) -> float:
+    """Stops the timers of ``manifest`` and the unit; the seconds it took. Raises StepFailed.
+
+    ``limit``: seconds after which its processes are killed; None: what the unit's own drain may take.
+    """
     def waiting(passed: float) -> None:
         text = "waits for {} to stop, {:.0f} s".format(context.unit, passed)
         context.emit("progress", {"step": context.step_now, "text": text})
@@ -121,7 +124,8 @@ def stop_units(context: Context, manifest: Optional[Manifest], drain: float) -> 
             manager.stop(timer, 30.0, waiting)
         if show(context.unit, ("LoadState",)).get("LoadState") in ("not-found", None):
             return 0.0
-        return manager.stop(context.unit, manager.stop_limit(context.unit, drain), waiting)
+        drain = context.expectations.drain
+        return manager.stop(context.unit, limit or manager.stop_limit(context.unit, drain), waiting)
     except manager.ManagerError as error:
         raise StepFailed(str(error), code="stop-failed") from error
 
