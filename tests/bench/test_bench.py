@@ -6,18 +6,20 @@ Nothing here fails on a slow machine: it prints, and whoever quotes a figure quo
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from tests.bench.peers import prepare
-from tests.hosts.bed import Host, Operator
+from tests.hosts.bed import Host, Operator, Pool
 from tests.hosts.pushing import SERVICE, UNIT, declare
 
 RUNS = 5
-COUNTS = (1, 8, 32)
+COUNTS = tuple(int(count) for count in os.environ.get("DEPLOYER_BENCH_HOSTS", "1,8,32").split(","))
 
 
 def median(act: Callable[[], object]) -> float:
@@ -45,8 +47,9 @@ def row(name: str, figure: str, text: str = "") -> None:
     print(f"{name:<58} {figure:>10}  {text}", flush=True)
 
 
-def test_no_op_push_against_peers(hosts: Callable[[int], list[Host]], operator: Operator) -> None:
+def test_no_op_push_against_peers(hosts: Callable[[int], list[Host]], pool: Pool, tmp_path: Path) -> None:
     every = hosts(max(COUNTS))
+    operator = Operator(pool.keys, tmp_path / "home")      # its ssh_config names the hosts that are there by now
     declare(operator, version="0.5.23", python=every[0].sglang.install("0.5.23"))
     for host in every[1:]:
         host.sglang.install("0.5.23")
@@ -63,7 +66,7 @@ def test_no_op_push_against_peers(hosts: Callable[[int], list[Host]], operator: 
             theirs = median(lambda words=words: run(operator, words))  # type: ignore[misc]
             row(f"{peer}, {count} hosts", f"{theirs:.2f} s", f"deployer takes {mine / theirs:.2f} ×")
     memory = peak_mib(operator, deployer("push", *names, "-u", UNIT, "--parallel", "32"))
-    row("memory of the client with 32 hosts", f"{memory} MiB")
+    row(f"memory of the client with {max(COUNTS)} hosts", f"{memory} MiB")
 
 
 def peak_mib(operator: Operator, words: list[str]) -> int:
