@@ -42,7 +42,8 @@ def test_a_second_push_is_told_who_holds_the_lock(host: Host, operator: Operator
     reached(host)
     said = operator.deployer("push", host.name, "-u", UNIT)
     assert said.code == 6, said.err
-    assert re.search(r"another push is under way: qwen by \w+ from \S+ since [0-9:]{8}, step verify", said.err), said.err
+    words = r"another push is under way: qwen by \w+ from \S+ since [0-9:]{8}, step verify"
+    assert re.search(words, said.err), said.err
     assert f"deployer attach {host.name} -u qwen" in said.err
     status = operator.deployer("status", host.name)
     assert "a push by" in status.err and "is in the step verify" in status.err
