@@ -50,7 +50,7 @@ def test_a_unit_that_the_workspace_does_not_have(host: Host, operator: Operator)
     said = operator.deployer("verify", host.name, "-u", UNIT)
     assert said.code == 0 and "good: all gates passed" in said.err, said.err
     said = operator.deployer("verify", host.name, "-u", "nowhere")
-    assert said.code == 3 and "never pushed" in said.err, said.err
+    assert said.code == 7 and "never pushed" in said.err, said.err
 
 
 def test_a_drop_in_by_hand_that_changes_what_runs(host: Host, operator: Operator) -> None:
