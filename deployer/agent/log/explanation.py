@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Tuple
 
 READY, FAILED, STARTING, STOPPED = "ready", "failed", "starting", "stopped"
+FOREIGN = "foreign"
+"""Of a whole text that was given to be explained: no line of it comes from SGLang or systemd."""
 
 
 @dataclass(frozen=True)
