@@ -39,6 +39,7 @@ def command(ctx: click.Context, units: tuple[str, ...], host: str | None, as_jso
     deployer check --json | jq '.findings[] | select(.level == "error")'
     """
     from deployer.cli import run_hosts
+    from deployer.protocol.finding import in_order
 
     unit_files = [name for name in units if _is_unit_file(name)]
     if unit_files:
@@ -53,6 +54,7 @@ def command(ctx: click.Context, units: tuple[str, ...], host: str | None, as_jso
             more, asked = _on_host(workspace, destination, units)
             findings += more
             code = exits.gravest([code, asked, exits.FINDINGS if _errors(more) else exits.OK])
+    findings = in_order(dict.fromkeys(findings))
     if as_json:
         console.result_json({"ok": code == exits.OK, "findings": [console.finding_json(f) for f in findings]})
     else:

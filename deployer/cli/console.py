@@ -12,7 +12,7 @@ from typing import Any
 
 from deployer.cli.source import marked
 from deployer.protocol.codec import to_plain
-from deployer.protocol.finding import Finding, Level
+from deployer.protocol.finding import Finding, Level, in_order
 
 _COLOURS = {Level.ERROR: "31;1", Level.WARNING: "33;1", Level.NOTE: "36;1"}
 
@@ -45,8 +45,11 @@ def result_json(value: Any, *, stream: bool = False) -> None:
 
 
 def show_findings(findings: Sequence[Finding]) -> None:
-    """Findings as a good compiler prints them: place, level, what is wrong, the source line marked, what to write."""
-    for finding in findings:
+    """Findings as a good compiler prints them: place, level, what is wrong, the source line marked, what to write.
+
+    In the order of their places.
+    """
+    for finding in in_order(findings):
         for line in finding_lines(finding):
             say(line)
 

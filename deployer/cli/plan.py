@@ -37,12 +37,14 @@ def command(ctx: click.Context, unit: str, host_name: str | None, gpu_memory: st
     deployer plan qwen3.5-397b --gpu-memory 96GiB --gpus 8 --config ./only-config-json --weights 235GiB
     """
     from deployer.rollout.plan import chosen, forecast, shape_of
+    from deployer.rollout.units import check_again
 
     space = run_hosts.workspace(ctx)
     host = space.resolve([host_name])[0] if host_name else None
     loaded = space.load_unit(unit.removesuffix(".service"), host)
     if loaded.settings is None:
-        raise SettingsError(f"the settings of {unit} cannot be read", loaded.findings)
+        raise SettingsError(f"the settings of {unit} cannot be read", loaded.findings,
+                            hint=check_again(unit.removesuffix(".service"), host))
     settings = loaded.settings
     if settings.program != "sglang":
         raise UsageError(f"{unit} runs a router, which holds no model: there is nothing to plan")

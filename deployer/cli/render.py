@@ -80,7 +80,9 @@ def _render(workspace: Workspace, units: Sequence[str], host: str | None) -> lis
             failed.append(name)
             findings += error.findings
     if failed:
-        raise SettingsError(f"{_listed(failed)} cannot be rendered", findings, hint=f"deployer check {failed[0]}")
+        own = destination is not None and any(name in destination.overrides for name in failed)
+        again = f"deployer check {' '.join(dict.fromkeys(failed))}{f' --host {host}' if own else ''}"
+        raise SettingsError(f"{_listed(failed)} cannot be rendered", findings, hint=f"put it right, then: {again}")
     console.show_findings([finding for finding in findings if finding.level is not Level.NOTE])
     return releases
 

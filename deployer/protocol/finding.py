@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Optional, Tuple
+from typing import Iterable, List, Optional, Tuple
 
 
 class Level(enum.Enum):
@@ -46,3 +46,16 @@ class Finding:
     def at(self, where: Optional[Where]) -> "Finding":
         """The same finding with its place, unless it has one."""
         return self if self.where or not where else dataclasses.replace(self, where=where)
+
+
+_GRAVITY = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2}
+
+
+def in_order(findings: Iterable[Finding]) -> List[Finding]:
+    """By file, line and column, the gravest first at one place; before them those that have no place."""
+
+    def place(finding: Finding) -> Tuple[str, int, int, int]:
+        where = finding.where or Where("")
+        return where.file, where.line or 0, where.column or 0, _GRAVITY[finding.level]
+
+    return sorted(findings, key=place)

@@ -17,6 +17,7 @@ from deployer.render.release import render
 from deployer.rollout.contact import Contact
 from deployer.rollout.edit import Editor
 from deployer.rollout.effect import Effect, effect
+from deployer.rollout.units import check_again
 from deployer.settings.model import Host, UnitSettings
 from deployer.settings.workspace import Workspace
 
@@ -94,9 +95,13 @@ def _edited(
 
 def _rendered(workspace: Workspace, name: str, host: Host) -> tuple[UnitSettings, Release]:
     loaded = workspace.load_unit(name, host)
+    hint = check_again(name, host)
     if loaded.settings is None:
-        raise SettingsError(f"the settings of {name} cannot be read", loaded.findings, hint=f"deployer check {name}")
-    return loaded.settings, render(loaded.settings, workspace.templates)
+        raise SettingsError(f"the settings of {name} cannot be read", loaded.findings, hint=hint)
+    try:
+        return loaded.settings, render(loaded.settings, workspace.templates)
+    except SettingsError as error:
+        raise SettingsError(error.message, error.findings, hint=hint) from None
 
 
 def _unit_text(release: Release) -> str:

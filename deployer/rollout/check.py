@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deployer.errors import SettingsError
-from deployer.protocol.finding import Finding, Level
+from deployer.protocol.finding import Finding, Level, in_order
 from deployer.render.credentials import is_variable
 from deployer.rollout import collisions, directives
 from deployer.settings.model import Host, UnitSettings
@@ -16,7 +16,6 @@ from deployer.sglang import flags, rules
 
 _RESTS_ON = {"args": "missing-argument", "gpu": "private-devices", "verify": "stop-before-drain"}
 """Tables whose faults can bring about a finding about something else."""
-_ORDER = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2}
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def check(workspace: Workspace, names: Sequence[str] = (), host: Host | None = N
     for each in [host] if host else list(loaded_hosts.hosts.values()):
         if each.units and set(each.units).intersection(units):
             found += collisions.on_host(each, _settings(workspace, each))
-    return Checked(tuple(units), tuple(sorted(dict.fromkeys(found), key=_place)))
+    return Checked(tuple(units), tuple(in_order(dict.fromkeys(found))))
 
 
 def check_unit(workspace: Workspace, loaded: Loaded, host: Host | None = None) -> list[Finding]:
@@ -135,10 +134,3 @@ def _once(findings: Sequence[Finding]) -> list[Finding]:
     for finding in findings:
         seen.setdefault((finding.where, finding.key, finding.code, finding.level), finding)
     return list(seen.values())
-
-
-def _place(finding: Finding) -> tuple[Any, ...]:
-    where = finding.where
-    if where is None:
-        return ("", 0, 0, _ORDER[finding.level])
-    return (where.file, where.line or 0, where.column or 0, _ORDER[finding.level])

@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from deployer.protocol.codec import Unknown
 from deployer.protocol.facts import Facts, Gpu
-from deployer.protocol.finding import Finding, Level
+from deployer.protocol.finding import Finding, Level, in_order
 from deployer.render.model import Release
 from deployer.rollout import drift, in_the_way
 from deployer.rollout.units import argument
@@ -24,7 +24,7 @@ DISK_NEEDED = 64 << 20
 
 def judge(settings: UnitSettings, release: Release, facts: Facts, *, overwrite_drift: bool = False,
           scope: str | None = None, hypervisor: str | None = None) -> list[Finding]:
-    """Everything that speaks against this release on this host, gravest first, each with its place in the settings.
+    """Everything that speaks against this release on this host, each with its place in the settings and in that order.
 
     ``scope``: how far this push cleans, where not as declared. ``hypervisor``: the host's, by name.
     """
@@ -34,10 +34,9 @@ def judge(settings: UnitSettings, release: Release, facts: Facts, *, overwrite_d
         *_checkpoint(settings, facts),
         *(() if overwrite_drift else _drift(settings, release, facts)), *facts.findings,
     ]
-    order = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2}
     placed = [finding.at(settings.spans.where(finding.key)) if settings.spans and finding.key else finding
               for finding in found]
-    return sorted(placed, key=lambda finding: order[finding.level])
+    return in_order(placed)
 
 
 def _systemd(facts: Facts) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deployer.protocol.codec import from_plain, to_plain
-from deployer.protocol.finding import Finding, Level
+from deployer.protocol.finding import Finding, Level, in_order
 from deployer.protocol.outcome import Outcome
 from deployer.rollout import drift, hooks, identity, own_release, preflight
 from deployer.rollout import secrets as secret_room
@@ -45,7 +45,8 @@ def push(contact: Contact, declared: Declared, secrets: Secrets, options: Option
         findings += _placed(declared, examined)
         findings += own_release.judge(contact, settings, survey.facts)
         findings += identity.changed(survey.facts, examined.get("identity") or {})
-    tell_findings(contact, settings.unit, [*declared.findings, *findings])
+    findings = in_order([*declared.findings, *findings])
+    tell_findings(contact, settings.unit, findings)
     view.tell(name, "plan", {"unit": settings.unit, "changes": todo.words(), "first": todo.first,
                              "files": [{"path": change.path, "kind": change.kind} for change in todo.files]})
     errors = tuple(finding for finding in findings if finding.level is Level.ERROR)

@@ -41,7 +41,8 @@ def resolve(settings: UnitSettings) -> Secrets:
             findings.append(Finding("secret-unavailable", Level.ERROR, text, key=("secrets", name), where=where,
                                     hint=_hint(ref)))
     if findings:
-        raise SettingsError("secrets are missing", findings)
+        raise SettingsError(f"secrets of {settings.name} are missing", findings,
+                            hint="put them where the settings say, then the same command again")
     return Secrets(values)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deployer.errors import SettingsError, UsageError
-from deployer.protocol.finding import Finding, Level
+from deployer.protocol.finding import Finding, Level, in_order
 from deployer.render.model import Release
 from deployer.settings.model import ArgValue, Host, UnitSettings
 from deployer.settings.workspace import Workspace
@@ -50,14 +50,20 @@ def unit_names(workspace: Workspace, host: Host, asked: Sequence[str]) -> list[s
                      f"hosts.toml; there are: {', '.join(every) or 'none'}")
 
 
+def check_again(name: str, host: Host | None) -> str:
+    """The command that shows whether the findings of a unit, as it is on ``host``, are settled."""
+    own = f" --host {host.name}" if host and name in host.overrides else ""
+    return f"put it right, then: deployer check {name}{own}"
+
+
 def declare(workspace: Workspace, host: Host, name: str) -> Declared:
     """Loads, checks and renders. Raises SettingsError with every finding when one of them is an error."""
     from deployer.render.release import render
     from deployer.rollout.check import check_unit
 
     loaded = workspace.load_unit(name, host)
-    findings = list(check_unit(workspace, loaded, host))
+    findings = in_order(check_unit(workspace, loaded, host))
     if loaded.settings is None or any(finding.level is Level.ERROR for finding in findings):
-        raise SettingsError(f"the settings of {name} cannot be pushed", findings, hint=f"deployer check {name}")
+        raise SettingsError(f"the settings of {name} cannot be pushed", findings, hint=check_again(name, host))
     templates: Path | None = workspace.templates
     return Declared(host, loaded.settings, render(loaded.settings, templates), tuple(findings))

@@ -20,6 +20,7 @@ from deployer.settings.unit import build, build_readable
 from deployer.settings.unit_keys import UNIT
 
 HOSTS_FILE = "hosts.toml"
+_AGAIN = f"put {HOSTS_FILE} right, then: deployer check"
 
 
 @dataclass(frozen=True)
@@ -129,11 +130,11 @@ class Workspace:
         """
         loaded = self.hosts()
         if any_error(finding for finding in loaded.findings if finding.code != "unknown-unit"):
-            raise SettingsError(f"{HOSTS_FILE} has errors", loaded.findings, hint="deployer check")
+            raise SettingsError(f"{HOSTS_FILE} has errors", loaded.findings, hint=_AGAIN)
         found = host.resolve(names, loaded)
         lost = [("hosts", entry.name, "overrides") for entry in found]
         if any(finding.code == "unknown-unit" and finding.key[:3] in lost for finding in loaded.findings):
-            raise SettingsError(f"{HOSTS_FILE} has errors", loaded.findings, hint="deployer check")
+            raise SettingsError(f"{HOSTS_FILE} has errors", loaded.findings, hint=_AGAIN)
         return found
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from deployer.protocol.holder import Holder, HolderClass
 from deployer.render.model import Release
 from deployer.rollout.preflight import judge
 from deployer.settings.model import GpuSettings, UnitSettings, Venv
+from deployer.settings.workspace import Workspace
 
 SETTINGS = UnitSettings("q", Venv("/opt/sglang/.venv/bin/python"), "0.5.9", args={"port": 30000, "tp-size": 2})
 RELEASE = Release("q.service", (), (), {}, "d", Expectations(port=30000))
@@ -84,3 +86,17 @@ def test_pinned_memory_of_all_ranks_against_the_host() -> None:
 def test_foreign_holder_on_gpus_that_are_not_meant() -> None:
     other = dataclasses.replace(SETTINGS, gpu=GpuSettings(devices=(0,)), args={"tp-size": 1})
     assert codes(change(holders=(HOLDER,)), other) == []
+
+
+def test_findings_stand_in_the_order_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "units").mkdir()
+    (tmp_path / "units" / "q.toml").write_text(
+        '[args]\nmodel-path = "/m"\ntp-size = 4\nport = 30000\n\n[sglang]\nversion = "0.5.9"\npython = "/p"\n\n'
+        '[gpu]\ndevices = [0, 1, 7]\n')
+    settings = Workspace(tmp_path).load_unit("q").settings
+    assert settings is not None
+    facts = change(sglang="0.5.8", sockets=(Socket("0.0.0.0", 30000, 5, "other.service"),),
+                   host=dataclasses.replace(HOST, free_disk={"/etc": 1}))
+    found = judge(settings, RELEASE, facts)
+    assert [finding.code for finding in found] == ["disk-full", "port-held", "sglang-version", "gpu-missing"]
+    assert [finding.where.line if finding.where else None for finding in found] == [None, 4, 7, 11]
