@@ -46,6 +46,9 @@ HEADS = ("HOST", "UNIT", "STATE", "SINCE", "RELEASE", "HEALTH", "TOKENS", "GPU M
 
 
 def _table(answers: list[tuple[str, dict[str, Any]]]) -> None:
+    """One row a unit; nothing, not even the heads, where no host answered."""
+    if not answers:
+        return
     rows: list[tuple[str, ...]] = [HEADS]
     notes: list[str] = []
     for host, answer in answers:
@@ -56,7 +59,10 @@ def _table(answers: list[tuple[str, dict[str, Any]]]) -> None:
             notes += [f"{host} {_short(row)}: {drift['message']}" for drift in row["drift"] if not moving]
             notes += _last(host, row)
         if not answer["units"]:
-            rows.append((host, "-", "no units of this tool", *[""] * 6))
+            empty = "no units of this tool" if answer.get("systemd", True) else "systemd does not run there"
+            rows.append((host, "-", empty, *[""] * 6))
+        elif not answer.get("systemd", True):
+            notes.append(f"{host}: systemd does not run there")
         notes += _transaction(host, answer.get("transaction"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for number, row in enumerate(rows):

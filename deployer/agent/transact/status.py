@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, List, Optional
 
@@ -14,7 +15,10 @@ from deployer.protocol.codec import to_plain
 
 
 def status(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
-    """``{units}`` (empty: all that have a release here) -> ``{units: [...], transaction}``."""
+    """``{units}`` (empty: all that have a release here) -> ``{units: [...], transaction, systemd}``.
+
+    ``systemd``: whether it runs this machine, sd_booted(3).
+    """
     store = Store()
     asked: List[str] = [str(unit) for unit in data.get("units", ())]
     names = sorted({*store.units(), *asked})
@@ -25,7 +29,8 @@ def status(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
         looked = looking.result()
     for row in rows:
         row["gpu_memory_mib"] = _memory(looked, str(row["unit"]))
-    return {"units": rows, "transaction": to_plain(transaction_facts(store))}
+    booted = os.path.isdir("/run/systemd/system")
+    return {"units": rows, "transaction": to_plain(transaction_facts(store)), "systemd": booted}
 
 
 def _row(store: Store, unit: str) -> Dict[str, Any]:
