@@ -72,7 +72,7 @@ def finding_lines(finding: Finding) -> list[str]:
 def _relative(file: str) -> str:
     try:
         return str(Path(file).relative_to(Path.cwd()))
-    except ValueError:
+    except (ValueError, FileNotFoundError):
         return file
 
 

@@ -106,7 +106,7 @@ def _secrets(folder: Path) -> None:
 
 def _next(folder: Path) -> None:
     editor = os.environ.get("EDITOR", "vi").split("/")[-1].split()[0]
-    steps = [] if folder.resolve() == Path.cwd() else [(f"cd {folder}", "")]
+    steps = [] if folder.samefile(".") else [(f"cd {folder}", "")]
     steps += [
         (f"mv units/{UNIT}.toml units/NAME.toml", "the file's name is the unit's: NAME.service"),
         (f"{editor} units/NAME.toml hosts.toml", "take out what you do not need; name the unit in hosts.toml too"),

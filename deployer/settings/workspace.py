@@ -44,7 +44,11 @@ class Workspace:
     @classmethod
     def find(cls, start: Path | None = None) -> Workspace:
         """The nearest folder upwards from ``start`` (the current one) with ``units/`` or ``hosts.toml``."""
-        begin = (start or Path.cwd()).absolute()
+        try:
+            begin = (start or Path.cwd()).absolute()
+        except FileNotFoundError:
+            raise UsageError("the folder in which this runs is gone: it was removed or moved meanwhile",
+                             hint="cd to one that is there; -C /DIR names a workspace that lies elsewhere") from None
         if not begin.is_dir():
             raise UsageError(f"{begin} is no folder", hint="deployer init writes a workspace to start from")
         for folder in (begin, *begin.parents):

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from deployer import resources
+from deployer.cli.console import finding_lines
 from deployer.errors import UsageError
+from deployer.protocol.finding import Finding, Level, Where
 from deployer.settings.model import Container, Venv
 from deployer.settings.workspace import Workspace
 
@@ -110,3 +112,17 @@ def test_a_thousand_units_are_read_in_a_second_of_cpu_time(tmp_path: Path) -> No
     taken = time.process_time() - begun
     assert all(unit.settings and not unit.findings for unit in loaded)
     assert taken < 1.5, f"{taken:.2f} s"
+
+
+def test_a_working_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "a")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for start in (None, Path("."), Path("x")):
+        with pytest.raises(UsageError, match="the folder in which this runs is gone"):
+            Workspace.find(start)
+    assert Workspace.find(tmp_path).unit_names() == ["a"]
+    finding = Finding("x", Level.ERROR, "y", where=Where(str(tmp_path / "units" / "a.toml"), 1, 1))
+    assert finding_lines(finding)[0].startswith(str(tmp_path))
