@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deployer.protocol.codec import from_plain, to_plain
@@ -57,8 +57,11 @@ def push(contact: Contact, declared: Declared, secrets: Secrets, options: Option
         return _dry(contact, declared, todo)
     if not todo and not options.restart:
         report = verify_now(contact, declared, settle=0.0)
-        if report.outcome is not Outcome.VERIFY_FAILED:
+        if report.outcome is not Outcome.VERIFY_FAILED or str(report.data.get("code", "")).startswith("outside-"):
+            # A server that only cannot be reached from here is not helped by a start.
             return report
+        if not settings.verify.restart:
+            return replace(report, next=f"deployer push {name} -u {settings.name} --restart starts it anew")
         view.tell(name, "plan", {"unit": settings.unit, "changes": f"the unit is not good: {report.text}"})
         findings = _placed(declared, examine(contact, declared))
         tell_findings(contact, settings.unit, findings)

@@ -83,7 +83,10 @@ class LoadSettings:
 
 @dataclass(frozen=True)
 class VerifySettings:
-    """Times in seconds, memory in MiB. ``outside``: False, True, or a URL to ask from the operator's machine."""
+    """Times in seconds, memory in MiB. ``outside``: False, True, or a URL to ask from the operator's machine.
+
+    ``restart``: a push without changes starts a unit anew that is not good.
+    """
 
     deadline: float = 1200.0
     stall: float = 300.0
@@ -95,7 +98,7 @@ class VerifySettings:
     prompt: PromptSettings | None = None
     load: LoadSettings | None = None
     outside: bool | str = False
-    restart: bool = False
+    restart: bool = True
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ _VERIFY = Table(
         ),
         "restart": Field(
             Flag(),
-            "Whether a push without changes restarts a unit that is not good, instead of only saying so.",
+            "Whether a push without changes starts a unit anew that is not good; false: it only says so.",
         ),
     },
     VerifySettings,
