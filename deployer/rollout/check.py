@@ -9,12 +9,13 @@ from typing import Any
 from deployer.errors import SettingsError
 from deployer.protocol.finding import Finding, Level, in_order
 from deployer.render.credentials import is_variable
-from deployer.rollout import collisions, directives
+from deployer.rollout import collisions, directives, hub
 from deployer.settings.model import Host, UnitSettings
 from deployer.settings.workspace import Loaded, Workspace
 from deployer.sglang import flags, rules
 
-_RESTS_ON = {"args": "missing-argument", "gpu": "private-devices", "verify": "stop-before-drain"}
+_RESTS_ON = {"args": "missing-argument", "gpu": "private-devices", "verify": "stop-before-drain",
+             "env": "hub-copy"}
 """Tables whose faults can bring about a finding about something else."""
 
 
@@ -78,7 +79,7 @@ def judged(settings: UnitSettings, alone: bool = False) -> list[Finding]:
         for finding in rules.judge(args, settings.sglang, secrets=hidden):
             key = places.get(finding.key[-1], finding.key) if finding.key[:1] == ("args",) else finding.key
             found.append(Finding(finding.code, finding.level, finding.message, key, finding.where, finding.hint))
-    return [*found, *directives.judge(settings)]
+    return [*found, *directives.judge(settings), *hub.judge(settings)]
 
 
 def _beside(settings: UnitSettings, faults: Sequence[Finding]) -> list[Finding]:

@@ -292,3 +292,16 @@ def test_overrides_with_a_fault_hide_no_argument(tmp_path: Path) -> None:
     (tmp_path / "hosts.toml").write_text('[hosts.g]\nunits = ["a"]\n[hosts.g.overrides.a.args]\nprt = 1\n'
                                          '[hosts.g.overrides.a.verify]\ndeadline = "1s"\n')
     assert {finding["code"] for finding in found(tmp_path)[1]} >= {"unknown-argument", "conflict"}
+
+
+@pytest.mark.parametrize(("model", "more", "noted"), [
+    ("Qwen/Qwen3-8B", "", True), ("gpt2", "", True), ("/models/m", "", False), ("./m", "", False),
+    ("a/b/c", "", False), ("s3://bucket/m", "", False),
+    ("Qwen/Qwen3-8B", '[env]\nHF_HOME = "/models/hf"\n', False), ("Qwen/Qwen3-8B", '[env]\nA = "x"\n', True),
+    ("Qwen/Qwen3-8B", '[service]\nEnvironment = "HF_HOME=/models/hf"\n', False),
+])
+def test_a_model_of_a_hub_is_downloaded_for_each_unit(tmp_path: Path, model: str, more: str, noted: bool) -> None:
+    unit(tmp_path, "a", good().replace("/models/m", model) + more)
+    code, findings = found(tmp_path)
+    assert code == 0
+    assert [(finding["code"], finding["level"]) for finding in findings] == [("hub-copy", "note")] * noted

@@ -17,6 +17,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple, Union
 from deployer.agent.door import Emit, run
 from deployer.agent.facts.health_gpu import gpu_health
 from deployer.agent.facts.sglang import identity
+from deployer.agent.transact import remove_ipc
 from deployer.protocol.codec import to_plain
 from deployer.protocol.finding import Finding, Level
 
@@ -58,6 +59,8 @@ def examine(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
     if not findings:
         findings += _probe(service, python, local_model)
     findings += _analyze(str(data["unit"]), data.get("files", ()))
+    removed = remove_ipc.finding(dict(service))
+    findings += [removed] if removed else []
     if data.get("gpus"):
         findings += gpu_health()
     return {"findings": to_plain(findings), "identity": identity(python, model) if python else {}}
