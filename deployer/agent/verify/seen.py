@@ -97,10 +97,16 @@ def _socket(seen: Seen, value: Value, at: float) -> Seen:
     rows = tuple(listening)
     foreign = any(row.get("foreign") for row in rows)
     since = (seen.foreign_since if seen.foreign_since is not None else at) if foreign else None
+    if foreign and not any(row.get("own") for row in rows):
+        # What was answered until now was perhaps not answered by this unit.
+        seen = dataclasses.replace(seen, health=None, ready=None, answered_at=None, healthy_at=None, misses=0,
+                                   info=None, info_tries=0)
     return dataclasses.replace(seen, open_at=open_at, sockets=rows, sockets_at=at, foreign_since=since)
 
 
 def _health(seen: Seen, value: Value, at: float) -> Seen:
+    if seen.foreign_since is not None:
+        return seen                                 # another's answer
     if value.get("ready_path"):
         return dataclasses.replace(seen, ready=value)
     if value.get("status") == 200:
@@ -111,6 +117,8 @@ def _health(seen: Seen, value: Value, at: float) -> Seen:
 
 
 def _info(seen: Seen, value: Value, at: float) -> Seen:
+    if seen.foreign_since is not None:
+        return seen
     if value.get("status") != 200 and seen.info is not None and seen.info.get("status") == 200:
         return seen
     return dataclasses.replace(seen, info=value, info_tries=seen.info_tries + 1)

@@ -54,7 +54,7 @@ class HostSources:
         self._pidfd = -1
         self._log = LogSource(unit, mark, unitstate.invocation(unit) if mark is None else "")
         self._open = False
-        self._own_port = False
+        self._own_port = self._foreign = False
         self._healthy = False
         self._informed = False
         self._opened = 0.0
@@ -165,7 +165,7 @@ class HostSources:
         if not opened:
             if self._open:
                 self._see("socket", {"open": False, "listening": []})
-            self._open = self._own_port = False
+            self._open = self._own_port = self._foreign = False
             return
         if not self._open:
             self._open, self._opened = True, now
@@ -177,7 +177,8 @@ class HostSources:
         if not self._open or self._target is None:
             return
         rows = holders.of_port(self._target.port, bind_host(self._expected), self._pids(), self._unit)
-        self._own_port = any(row["own"] for row in rows) and not any(row["foreign"] for row in rows)
+        self._foreign = any(row["foreign"] for row in rows)
+        self._own_port = any(row["own"] for row in rows) and not self._foreign
         if self._own_port and not self._informed and self._expected.health.info_path:
             self._due.setdefault("info", now)
         self._see("socket", {"open": True, "listening": rows})
@@ -218,7 +219,8 @@ class HostSources:
             self._start("health", lambda: ask.health(at, expected, health.path), self._after_health)
 
     def _after_health(self, value: Answer) -> Optional[float]:
-        self._healthy = self._healthy or (value.get("status") == 200 and not value.get("ready_path"))
+        well = value.get("status") == 200 and not value.get("ready_path")
+        self._healthy = (self._healthy or well) and not self._foreign
         if self._healthy:
             return HEALTH_SETTLING if value["status"] == 200 else HEALTH_SETTLING / 4
         return HEALTH if value.get("status") is not None else HEALTH_SILENT
@@ -232,7 +234,10 @@ class HostSources:
 
     def _after_info(self, value: Answer) -> Optional[float]:
         self._informed = value.get("status") == 200
-        return None if self._informed else INFO_RETRY
+        if not self._informed:
+            # Whose the port is is looked at again before each question.
+            self._due.setdefault("owner", self.now() + INFO_RETRY)
+        return None
 
     def _gpus(self) -> bool:
         return bool(self._expected.gpus or self._expected.all_gpus) and self._expected.kind != "minimal"
