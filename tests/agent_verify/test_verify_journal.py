@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from deployer.agent.verify.journal import DROPPED, Entry, Joiner, decode, of_invocation, since_mark, text_of
+from deployer.agent.log.journal import message
+from deployer.agent.verify.journal import DROPPED, Entry, Joiner, decode, of_invocation, since_mark
 
 
 def rows(*items: dict[str, Any]) -> list[Entry]:
@@ -15,10 +16,11 @@ def rows(*items: dict[str, Any]) -> list[Entry]:
 
 
 def test_messages_of_every_shape() -> None:
-    assert text_of(None) == ""
-    assert text_of([76, 111, 13, 195, 164]) == "Lo\rä"
-    assert text_of([255, 65]) == "\ufffdA"
-    assert text_of(["one", [116, 119, 111]]) == "one\ntwo"
+    assert message(None) is None and message([]) is None
+    assert message([76, 111, 13, 195, 164]) == "Lo\rä"
+    assert message([255, 65]) == "\ufffdA"
+    assert message(["one", [116, 119, 111]]) == "one\ntwo"
+    assert [entry.text for entry in rows({"MESSAGE": None}, {"MESSAGE": [76, 111]})] == ["", "Lo"]
     assert decode(b"not json") is None and decode("[1]") is None
 
 

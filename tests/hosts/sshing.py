@@ -9,26 +9,14 @@ import pytest
 
 from deployer.errors import HostError
 from deployer.remote import connect
-from deployer.remote.ask import Ask, Question
+from deployer.remote.ask import Ask
 from deployer.remote.bundle import bundle
 from deployer.remote.session import Session
 from deployer.settings import model
 from tests.hosts.bed import Host, Operator
+from tests.remote.answers import Answers
 
 PASSWORD = "bed-password"
-
-
-class Answers(Ask):
-    """Gives these answers in turn, and notes what was asked."""
-
-    def __init__(self, *answers: str) -> None:
-        super().__init__()
-        self.answers = list(answers)
-        self.asked: list[Question] = []
-
-    def prompt(self, question: Question) -> str | None:
-        self.asked.append(question)
-        return self.answers.pop(0) if self.answers else None
 
 
 @dataclass

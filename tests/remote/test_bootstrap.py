@@ -13,9 +13,10 @@ import pytest
 from deployer.errors import AgentError, ConnectError, HostError, SudoError
 from deployer.protocol.message import Hello, encode
 from deployer.remote import bootstrap
-from deployer.remote.ask import Ask, Question
+from deployer.remote.ask import Ask
 from deployer.remote.bundle import bundle
 from deployer.remote.stream import Chunk, PipeStream
+from tests.remote.answers import Answers
 
 MARK = "deployer-0123456789ab"
 HELLO = encode(Hello(1, bundle().hash, "3.11.2", 0))
@@ -23,17 +24,6 @@ SHELL = f"\n{MARK} shell 1000\n".encode()
 RUN = f"{MARK} run\n".encode()
 PROMPT = f"{MARK} password".encode()
 PASSWORD = "correct horse"
-
-
-class Answers(Ask):
-    def __init__(self, *answers: str) -> None:
-        super().__init__()
-        self.answers = list(answers)
-        self.asked: list[Question] = []
-
-    def prompt(self, question: Question) -> str | None:
-        self.asked.append(question)
-        return self.answers.pop(0) if self.answers else None
 
 
 class Script:

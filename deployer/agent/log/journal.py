@@ -109,20 +109,20 @@ class Json:
             return None
         if not isinstance(data, dict) or not ("MESSAGE" in data or "__REALTIME_TIMESTAMP" in data):
             return None
-        message = _message(data.get("MESSAGE"))
+        said = message(data.get("MESSAGE"))
         stream = str(data.get("_STREAM_ID") or data.get("_PID") or "")
-        if message is not None and data.get("_LINE_BREAK") == "line-max":
-            self._size += len(message)
+        if said is not None and data.get("_LINE_BREAK") == "line-max":
+            self._size += len(said)
             if self._size < _LIMIT:
-                self._parts.setdefault(stream, []).append(message)
+                self._parts.setdefault(stream, []).append(said)
             return []
-        if message is not None and stream in self._parts:
-            message = "".join(self._parts.pop(stream)) + message
+        if said is not None and stream in self._parts:
+            said = "".join(self._parts.pop(stream)) + said
             self._size = sum(len(part) for parts in self._parts.values() for part in parts)
-        return _made(data, message)
+        return _made(data, said)
 
 
-def _made(data: Dict[str, Any], message: Optional[str]) -> List[Entry]:
+def _made(data: Dict[str, Any], said: Optional[str]) -> List[Entry]:
     at = _number(data.get("__REALTIME_TIMESTAMP"), 1e6)
     tag = str(data.get("SYSLOG_IDENTIFIER") or data.get("_COMM") or "")
     source = "kernel" if data.get("_TRANSPORT") == "kernel" else source_of(tag)
@@ -130,18 +130,19 @@ def _made(data: Dict[str, Any], message: Optional[str]) -> List[Entry]:
         source = "systemd"
     unit = str(data.get("UNIT") or data.get("_SYSTEMD_UNIT") or "")
     invocation = str(data.get("INVOCATION_ID") or data.get("_SYSTEMD_INVOCATION_ID") or "")
-    if message is None:
+    if said is None:
         return [Entry(None, at, source, unit, invocation, lost="null")]
-    return [Entry(text, at, source, unit, invocation) for text in message.split("\n")]
+    return [Entry(text, at, source, unit, invocation) for text in said.split("\n")]
 
 
-def _message(value: Any) -> Optional[str]:
+def message(value: Any) -> Optional[str]:
+    """A ``MESSAGE``: text, bytes as an array of integers, or several of these; None for a line that was too long."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value:
         if all(isinstance(item, int) and 0 <= item < 256 for item in value):
             return bytes(value).decode("utf-8", "replace")
-        return "\n".join(part for part in (_message(item) for item in value) if part is not None)
+        return "\n".join(part for part in map(message, value) if part is not None)
     return None
 
 

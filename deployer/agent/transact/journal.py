@@ -7,6 +7,7 @@ import subprocess
 from typing import Any, Dict, List
 
 from deployer.agent.door import ENVIRONMENT, Emit, Refusal, run
+from deployer.agent.log.journal import message
 from deployer.agent.store.releases import Store
 from deployer.protocol.redact import Redactor
 
@@ -66,15 +67,6 @@ def _tell(line: str, redactor: Redactor, emit: Emit) -> None:
         entry = json.loads(line)
     except ValueError:
         return
-    text = message(entry.get("MESSAGE"))
+    text = message(entry.get("MESSAGE")) or ""
     at = int(entry.get("__REALTIME_TIMESTAMP") or 0) / 1e6
     emit("log", {"at": at, "line": redactor.text(text), "from": str(entry.get("SYSLOG_IDENTIFIER") or "")})
-
-
-def message(value: Any) -> str:
-    """A journal message: text, or bytes as an array of integers, or null for one too long without ``--all``."""
-    if isinstance(value, list):
-        octets = bytes(number for number in value if isinstance(number, int) and 0 <= number < 256)
-        return octets.decode("utf-8", "replace")
-    return "" if value is None else str(value)
-

@@ -16,6 +16,7 @@ import subprocess
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from deployer.agent.door import ENVIRONMENT, run
+from deployer.agent.log.journal import message
 
 FIELDS = (
     "MESSAGE", "MESSAGE_ID", "_PID", "_SYSTEMD_INVOCATION_ID", "INVOCATION_ID", "_SYSTEMD_UNIT", "UNIT", "_LINE_BREAK",
@@ -51,17 +52,6 @@ def decode(raw: Union[bytes, str]) -> Optional[Dict[str, Any]]:
     return row if isinstance(row, dict) else None
 
 
-def text_of(message: Any) -> str:
-    """A MESSAGE that may be null, a text, a list of bytes, or a list of several messages."""
-    if isinstance(message, str):
-        return message
-    if isinstance(message, list):
-        if all(isinstance(item, int) for item in message):
-            return bytes(item & 255 for item in message).decode("utf-8", "replace")
-        return "\n".join(text_of(item) for item in message)
-    return ""
-
-
 class Joiner:
     """Rows to entries; pieces of a line that was split are put together again, each stream for itself."""
 
@@ -70,7 +60,7 @@ class Joiner:
 
     def entry(self, row: Dict[str, Any]) -> Optional[Entry]:
         """The entry that ``row`` completes, or None while more of its line is to come."""
-        text, pid = text_of(row.get("MESSAGE")), _one(row, "_PID")
+        text, pid = message(row.get("MESSAGE")) or "", _one(row, "_PID")
         stream = _one(row, "_STREAM_ID") or pid
         text = self._pieces.pop(stream, "") + text
         if _one(row, "_LINE_BREAK") == "line-max" and len(text) < _PIECES:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Tuple
+
 from deployer.agent.log.known import Known
-from deployer.agent.log.signs import SAID, Cause, Remedy, Seen, sign
+from deployer.agent.log.signs import SAID, Cause, Remedy, Seen, Sign, sign
 
 
 def _fixed(text: str) -> Remedy:
@@ -19,8 +21,19 @@ def _exec(known: Known, seen: Seen) -> str:
     ).format(program or "its program")
 
 
-def _step(name: str, strength: int = 3) -> str:
+def _step(name: str) -> str:
     return r"Failed at step {} spawning (?P<program>.+?):".format(name)
+
+
+def _at_step(step: str, status: int, said: str, better: int = 3) -> Tuple[Sign, ...]:
+    """Signs of a step before the program's own start: systemd's word of the step, what it ``said`` of it, the status.
+
+    ``better``: the strength of what it said, 2 where the word of the step tells more.
+    """
+    return (
+        sign("Failed at step {}".format(step), _step(step), SAID, 5 - better), sign(said, kind=SAID, strength=better),
+        sign("status={}/{}".format(status, step), kind=SAID),
+    )
 
 
 def _timeout(known: Known, seen: Seen) -> str:
@@ -48,26 +61,14 @@ CAUSES = (
     )),
     Cause("chdir-failed", 1, "the working directory cannot be entered (200/CHDIR)", _fixed(
         "Correct WorkingDirectory= of the unit: the directory must exist and be open to the unit's user; a leading "
-        "'-' makes it optional."), (
-        sign("Failed at step CHDIR", _step("CHDIR"), SAID, 3),
-        sign("Changing to the requested working directory failed", kind=SAID, strength=2),
-        sign("status=200/CHDIR", kind=SAID),
-    )),
+        "'-' makes it optional."), _at_step("CHDIR", 200, "Changing to the requested working directory failed", 2)),
     Cause("namespace-failed", 1, "the unit's sandbox cannot be set up (226/NAMESPACE)", _fixed(
         "A path named in ReadWritePaths=, ReadOnlyPaths=, BindPaths= or InaccessiblePaths= does not exist, or the "
         "host (an unprivileged container) allows no mount namespaces: create the path, put '-' before it, or drop the "
-        "directive."), (
-        sign("Failed to set up mount namespacing", kind=SAID, strength=3),
-        sign("Failed at step NAMESPACE", _step("NAMESPACE"), SAID, 2),
-        sign("status=226/NAMESPACE", kind=SAID),
-    )),
+        "directive."), _at_step("NAMESPACE", 226, "Failed to set up mount namespacing")),
     Cause("credentials-failed", 1, "a credential of the unit cannot be loaded (243/CREDENTIALS)", _fixed(
         "The source of a LoadCredential directive is missing or unreadable for systemd: create it (root, mode 0600) "
-        "or push the unit again, which writes it."), (
-        sign("Failed to set up credentials", kind=SAID, strength=3),
-        sign("Failed at step CREDENTIALS", _step("CREDENTIALS"), SAID, 2),
-        sign("status=243/CREDENTIALS", kind=SAID),
-    )),
+        "or push the unit again, which writes it."), _at_step("CREDENTIALS", 243, "Failed to set up credentials")),
     Cause("unit-resources", 1, "systemd cannot read what the unit refers to", _fixed(
         "A file of EnvironmentFile= is missing, unreadable or not valid UTF-8: create or correct it, or put '-' "
         "before its path where it is optional."), (
