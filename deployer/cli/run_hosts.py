@@ -67,9 +67,17 @@ def pace_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@functools.cache
 def asker() -> Any:
-    """The one Ask of this process, so that a password is asked once for all hosts."""
+    """The one Ask of this process, so that a password is asked once for all hosts, and one at a time."""
+    with _ONE:                                       # functools.cache alone makes one for each thread that comes
+        return _asker()
+
+
+_ONE = threading.Lock()
+
+
+@functools.cache
+def _asker() -> Any:
     from deployer.cli.ask import TerminalAsk
 
     return TerminalAsk()
