@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deployer.cli.views import STEPS
 
-GATES = ("unit", "log", "port", "health", "declared", "memory", "capacity", "accuracy", "answer", "load", "settle")
+VERIFYING = (STEPS["verify"], STEPS["back-verify"])
+"""The steps below which the gates stand."""
 
 
 @dataclass
@@ -47,6 +48,43 @@ class Board:
         if handler:
             handler(data)
 
+    def shown(self, room: int) -> list[tuple[str, Row]]:
+        """Steps and, below the one that they belong to, gates, each with its indent: ``room`` if that can be.
+
+        What has passed goes first, then the gates that wait behind another, then the steps that are done.
+        """
+        at = next((at for at in range(len(self.rows), 0, -1) if self.rows[at - 1].name in VERIFYING), len(self.rows))
+        gates = [("  ", gate) for gate in self.gates.values() if gate.state != "skipped"]
+        waiting = next((gate for _, gate in gates if gate.running), None)
+        steps = [("", row) for row in self.rows]
+        kept = gates
+        for round in range(3):
+            if round:
+                kept = [entry for entry in kept if entry[1].state != "passed"]
+            if round == 2:
+                kept = [entry for entry in kept if not entry[1].running or entry[1] is waiting]
+            if len(steps) + len(kept) <= room:
+                return [*steps[:at], *kept, *steps[at:]]
+        later = [step for step in steps[at:] if step[1].state != "done"]
+        return [*(step for step in steps[:at] if step[1].state != "done"), *kept, *later]
+
+    def now(self) -> Row | None:
+        """Where the host stands, in one row: what failed, else the step under way and what it waits for; None: nowhere.
+
+        Without steps (the gates alone are run) the first gate that waits, or the last one.
+        """
+        gates = list(self.gates.values())
+        failed = [row for row in [*self.rows, *gates] if row.state == "failed"]
+        waiting = next((gate for gate in gates if gate.running), None)
+        last = self.rows[-1] if self.rows else None
+        if failed or last is None:
+            return failed[0] if failed else waiting
+        if last.running and last.name in VERIFYING:
+            return replace(last, text=self.estimate or (f"{waiting.name}: {waiting.text}" if waiting else last.text))
+        if not last.running and gates and last.name not in STEPS.values():
+            return waiting or gates[-1]
+        return last
+
     def close(self) -> None:
         """The host has ended: nothing on it is running any more."""
         self.ended = True
@@ -83,7 +121,9 @@ class Board:
         self.line = str(data.get("line") or self.line)
         self.percent = data.get("percent")
         text = str(data.get("text", ""))
-        self.estimate = text
+        # Only for how long it has been: the step's own row says that.
+        told = data.get("phase") or "seconds" not in data or "," in text
+        self.estimate = text if told else ""
         if "step" in data and self.rows and self.rows[-1].running:
             self.rows[-1].text, self.estimate = text, ""
 

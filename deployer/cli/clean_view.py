@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,11 +44,11 @@ class CleanView:
             good = report.outcome in (Outcome.DONE, Outcome.NOTHING_TO_DO)
             word = "cleaned" if report.outcome is Outcome.DONE else WORDS[report.outcome]
             word = "dry run" if good and report.data.get("dry_run") else word
-            _say(f"{report.host}: ", word, f": {report.text}", "32;1" if good else "31;1")
+            console.paragraph(f"{report.host}: {word}: {report.text}", 2, word, "32;1" if good else "31;1")
             if report.state_now and not good:
-                _say("  now:  ", "", report.state_now)
+                console.paragraph(f"  now:  {report.state_now}", 8)
             if report.next:
-                _say("  next: ", "", report.next)
+                console.say(f"  next: {report.next}")
 
     def _preview(self, host: str, data: dict[str, Any]) -> None:
         reading = from_plain(GpuReading, data["reading"]) if data.get("reading") else GpuReading()
@@ -81,17 +79,3 @@ class CleanView:
         if self._moving:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
             self._moving = False
-
-
-def _say(head: str, word: str, text: str, colour: str = "0") -> None:
-    """One paragraph, folded where there is a terminal; ``word`` after the head is painted."""
-    if not sys.stderr.isatty():
-        console.say(head + word + text)
-        return
-    width = min(max(shutil.get_terminal_size((120, 24)).columns, 60), 140)
-    indent = "  " if word else " " * len(head)
-    lines = textwrap.wrap(head + word + text, width, subsequent_indent=indent, break_on_hyphens=False,
-                          break_long_words=False)
-    lines[0] = lines[0].replace(word, console.paint(word, colour), 1) if word else lines[0]
-    for line in lines:
-        console.say(line)

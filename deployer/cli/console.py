@@ -33,6 +33,23 @@ def say(text: str = "") -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def paragraph(text: str, indent: int, word: str = "", colour: str = "0") -> None:
+    """Words for people, folded between words where stderr is a terminal; ``word`` of it is painted.
+
+    Not for commands: one that was folded cannot be copied.
+    """
+    lines = [text]
+    if sys.stderr.isatty():
+        import shutil
+        import textwrap
+
+        width = min(max(shutil.get_terminal_size((120, 24)).columns, 40), 140)
+        lines = textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False,
+                              break_long_words=False) or [text]
+    for number, line in enumerate(lines):
+        say(line.replace(word, paint(word, colour), 1) if word and not number else line)
+
+
 def result(text: str) -> None:
     """The result: stdout."""
     print(text, flush=True)

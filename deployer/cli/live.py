@@ -44,9 +44,13 @@ class LiveView:
         self._lock = threading.RLock()
         self._console = Console(stderr=True, highlight=False, no_color=not console.coloured())
         self._marks = UNICODE if _unicode() else ASCII
-        self._live = Live(get_renderable=self._draw, console=self._console, refresh_per_second=6, transient=True,
-                          redirect_stdout=False, redirect_stderr=False, vertical_overflow="crop")
+        self._closed = self._standing = False
+        self._live = self._moving()
         self._live.start()
+
+    def _moving(self) -> Live:
+        return Live(get_renderable=self._draw, console=self._console, refresh_per_second=6, transient=True,
+                    redirect_stdout=False, redirect_stderr=False, vertical_overflow="crop")
 
     def tell(self, host: str, event: str, data: dict[str, Any]) -> None:
         with self._lock:
@@ -60,7 +64,9 @@ class LiveView:
         with self._lock:
             for board in self._boards.values():
                 board.close()
+            self._closed = True
         self._live.stop()
+        self._standing = True
         self._console.print(self._draw())
 
     def finish(self, reports: Sequence[Report]) -> None:
@@ -74,7 +80,10 @@ class LiveView:
         try:
             yield
         finally:
-            self._live.start(refresh=True)
+            if not self._closed:
+                # A new one: it would begin by wiping out as many lines as the old one had, the question's among them.
+                self._live = self._moving()
+                self._live.start(refresh=True)
 
     def _finding(self, host: str, data: dict[str, Any]) -> None:
         several = f"{host}: " if len(self._boards) > 1 else ""
@@ -91,50 +100,56 @@ class LiveView:
             boards = list(self._boards.values())
             width, height = self._console.size
             if len(boards) == 1:
-                return self._host(boards[0], width)
+                return Group(*self._host(boards[0], width, self._room(height - 1)))
             across = max(1, min(len(boards), width // MIN_WIDTH))
-            if -(-len(boards) // across) * PANEL_HEIGHT > height:
-                return Group(*(self._brief(board, width) for board in boards))
-            each = width // across
+            down = -(-len(boards) // across)
+            if down * PANEL_HEIGHT > height:
+                names = min(20, max(len(board.host) for board in boards))
+                return Group(*(self._brief(board, width, names) for board in boards))
+            each, room = width // across, self._room((height - 1) // down - 2)
             shape = box.ROUNDED if self._marks is UNICODE else box.ASCII
-            panels = [Panel(self._host(board, each - 4), shape, title=Text(board.host), width=each, title_align="left")
-                      for board in boards]
+            panels = [Panel(Group(*self._host(board, each - 4, room)), shape, title=Text(board.host), width=each,
+                            title_align="left") for board in boards]
             return Columns(panels, width=each, padding=0, expand=False)
 
-    def _brief(self, board: Board, width: int) -> Text:
+    def _room(self, lines: int) -> int:
+        """The picture that is left standing at the end is whole: it scrolls."""
+        return 1000 if self._standing else lines
+
+    def _brief(self, board: Board, width: int, names: int) -> Text:
         """One host in one line, where there is no room for more."""
-        rows = [*board.rows, *board.gates.values()]
-        row = next((row for row in reversed(rows) if row.running), rows[-1] if rows else None)
-        line = Text(f"{board.host[:20]:<20} ")
+        row = board.now()
+        line = Text(f"{board.host[:names]:<{names}} ")
         if row is None:
-            line.append("connecting", "dim")
+            line.append(_before(board), "dim")
         else:
-            line.append_text(self._row(row, width - 21, ""))
+            line.append_text(self._row(row, width - names - 1, ""))
         line.truncate(width, overflow="ellipsis")
         return line
 
-    def _host(self, board: Board, width: int) -> RenderableType:
-        parts: list[RenderableType] = []
-        if board.title:
-            parts.append(_cut(board.title, width, "bold"))
-        parts += [self._row(row, width, "") for row in board.rows]
-        parts += [self._row(row, width, "  ") for row in board.gates.values() if row.state != "skipped"]
+    def _host(self, board: Board, width: int, room: int) -> list[RenderableType]:
+        """At most ``room`` lines where that can be: what has passed makes way for what is waited for."""
+        around: list[RenderableType] = [_cut(board.title, width, "bold")] if board.title else []
+        below: list[RenderableType] = []
         if not board.ended:
             if board.estimate:
-                parts.append(_cut(f"  {board.estimate}", width, "cyan"))
-            parts += [self._bar(gpu, width) for gpu in board.memory if gpu.get("total")]
+                below.append(_cut(f"  {board.estimate}", width, "cyan"))
+            below += [self._bar(gpu, width) for gpu in board.memory if gpu.get("total")]
             if board.line:
-                parts.append(_cut(f"  {board.line}", width, "dim"))
-        parts += [_cut(note, width, "yellow") for note in board.notes]
-        return Group(*parts) if parts else Text("connecting", style="dim")
+                below.append(_cut(f"  {board.line}", width, "dim"))
+        below += [_cut(note, width, "yellow") for note in board.notes]
+        rows = [*around, *(self._row(row, width, indent) for indent, row in board.shown(room - len(around + below)))]
+        return [*rows, *below] or [Text(_before(board), style="dim")]
 
     def _row(self, row: Row, width: int, indent: str) -> Text:
         seconds = row.seconds if row.seconds is not None else time.monotonic() - row.begun
         time_text = f"{seconds:6.1f} s" if seconds >= 0.05 or row.running else " " * 8
-        name_width = 20 - len(indent) if width >= 60 else 14 - len(indent)
+        name, name_width = row.name, 21 - len(indent)
+        if width < 60:
+            name, name_width = name.replace("roll back: ", "back: "), 16 - len(indent)
         line, state = Text(indent), LIKE.get(row.state, row.state)
         line.append(self._marks.get(state, " "), STYLES.get(state, ""))
-        line.append(f" {row.name[:name_width]:<{name_width}} ", "bold" if row.running else "")
+        line.append(f" {name[:name_width]:<{name_width}} ", "bold" if row.running else "")
         line.append(time_text, "dim")
         if row.text:
             line.append("  " + row.text, "red" if row.state == "failed" else "dim" if not row.running else "")
@@ -151,6 +166,11 @@ class LiveView:
         bar.append(self._marks["free"] * (length - filled), "dim")
         bar.append(text if gpu.get("used") is not None else " memory not known", "dim")
         return bar
+
+
+def _before(board: Board) -> str:
+    """Of a host that nothing was done with yet: with several, the first to be changed goes alone."""
+    return "not begun" if board.ended else "waits for its turn"
 
 
 def _cut(text: str, width: int, style: str) -> Text:

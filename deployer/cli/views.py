@@ -124,18 +124,20 @@ def summary(report: Report) -> None:
     """What one would paste into a ticket: what happened, the cause, the state now, the next command."""
     good = report.outcome in GOOD
     name = f"{report.host} {report.unit.removesuffix('.service')}".rstrip()
-    word = console.paint(str(report.data.get("word") or WORDS[report.outcome]), "32;1" if good else "31;1")
-    console.say(f"{name}: {word}: {report.text}" if report.text else f"{name}: {word}")
+    word = str(report.data.get("word") or WORDS[report.outcome])
+    told = f": {report.text}" if report.text else ""
+    console.paragraph(f"{name}: {word}{told}", 2, word, "32;1" if good else "31;1")
     explanation = report.data.get("explanation") or {}
     if not good and explanation.get("evidence"):
-        console.say(f"  evidence: {explanation['evidence']}")
+        console.paragraph(f"  evidence: {explanation['evidence']}", 12)
     if not good and explanation.get("remedy"):
-        console.say(f"  remedy:   {explanation['remedy']}")
+        console.paragraph(f"  remedy:   {explanation['remedy']}", 12)
     problem = report.data.get("rollback_problem")
     if problem:
-        console.say(f"  {console.paint('THE ROLLBACK FAILED TOO', '31;1')}: {problem.get('text')}")
+        both = "THE ROLLBACK FAILED TOO"
+        console.paragraph(f"  {both}: {problem.get('text')}", 4, both, "31;1")
     if report.state_now:
-        console.say(f"  now:      {report.state_now}")
+        console.paragraph(f"  now:      {report.state_now}", 12)
     figures = report.data.get("figures") or {}
     if report.outcome is Outcome.DONE and figures.get("down_s"):
         console.say(f"  down:     {figures['down_s']:.1f} s from stop to start")

@@ -53,15 +53,16 @@ def again(host: str, settings: UnitSettings, release: Release, facts: Facts, err
     if any(not finding.code.startswith("drift-") for finding in errors):
         does = "the settings declare" if declared else "discards"
         return f"put it right, then: {push} ({does} what was edited by hand)"
-    return next_command(host, settings.name, declared)
+    look = "" if declared else f"deployer diff {host} -u {settings.name} shows it; "
+    return look + next_command(host, settings.name, declared)
 
 
 def next_command(host: str, name: str, declared: bool) -> str:
-    """What to type where hand edits are all that stands in the way."""
+    """What to type once hand edits were shown."""
     push = f"deployer push {host} -u {name} --overwrite-drift"
     if declared:
         return f"{push} (the settings declare what was edited by hand)"
-    return f"deployer diff {host} -u {name} shows it; deployer adopt {host} -u {name} takes it over; {push} discards it"
+    return f"deployer adopt {host} -u {name} takes it over; {push} discards it"
 
 
 def taken_over(settings: UnitSettings, release: Release, facts: Facts) -> bool:

@@ -47,14 +47,17 @@ def push(contact: Contact, declared: Declared, secrets: Secrets, options: Option
         findings += identity.changed(survey.facts, examined.get("identity") or {})
     findings = in_order([*declared.findings, *findings])
     tell_findings(contact, settings.unit, findings)
-    view.tell(name, "plan", {"unit": settings.unit, "changes": todo.words(), "first": todo.first,
+    anew = "nothing to change, started anew (--restart)"
+    words = anew if options.restart and not todo else todo.words()
+    view.tell(name, "plan", {"unit": settings.unit, "changes": words, "first": todo.first,
                              "files": [{"path": change.path, "kind": change.kind} for change in todo.files]})
     errors = tuple(finding for finding in findings if finding.level is Level.ERROR)
     again = drift.again(name, settings, declared.release, survey.facts, errors)
     if errors:
         return refused(name, settings.unit, errors, again)
     if options.dry_run:
-        return _dry(contact, declared, todo)
+        discards = " --overwrite-drift" if options.overwrite_drift and survey.facts.unit.drift else ""
+        return _dry(contact, declared, todo, discards)
     if not todo and not options.restart:
         report = verify_now(contact, declared, settle=0.0)
         if report.outcome is not Outcome.VERIFY_FAILED or str(report.data.get("code", "")).startswith("outside-"):
@@ -139,9 +142,10 @@ def _placed(declared: Declared, examined: dict[str, Any]) -> list[Finding]:
     return [finding.at(spans.where(finding.key)) if spans and finding.key else finding for finding in found]
 
 
-def _dry(contact: Contact, declared: Declared, todo: Changes) -> Report:
+def _dry(contact: Contact, declared: Declared, todo: Changes, options: str) -> Report:
+    """``options``: what the push needs beside the names."""
     name, unit = contact.host.name, declared.settings.unit
     text = f"would change: {todo.words()}" if todo else "nothing to change"
     return Report(name, unit, Outcome.NOTHING_TO_DO, text, "nothing was changed (--dry-run)",
-                  f"deployer push {name} -u {declared.settings.name}" if todo else "",
+                  f"deployer push {name} -u {declared.settings.name}{options}" if todo else "",
                   data={"changes": todo.words(), "dry_run": True, "word": "dry run"})

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from deployer.cli.board import Board
 from deployer.cli.live import LiveView
-from deployer.cli.views import JsonView, PlainView
+from deployer.cli.views import JsonView, PlainView, summary
 from deployer.protocol.outcome import Outcome
 from deployer.rollout.view import Report
 
@@ -93,8 +93,106 @@ def test_board_keeps_what_is_waited_for() -> None:
     assert not any(row.running for row in [*board.rows, *board.gates.values()])
 
 
+def test_the_gates_stand_below_the_step_that_they_belong_to() -> None:
+    board = Board("gpu1")
+    for event, data in [*STORY, ("step", {"step": "verify", "state": "done", "seconds": 3.0}),
+                        ("step", {"step": "keep", "state": "done", "seconds": 0.1})]:
+        board.take(event, data)
+    names = [indent + row.name for indent, row in board.shown(20)]
+    assert names == ["connect", "stop", "verify", "  unit", "  log", "keep"]
+
+
+@pytest.mark.parametrize(("room", "names"), [
+    (6, ["connect", "stop", "verify", "  unit", "  log", "  port"]),
+    (5, ["connect", "stop", "verify", "  log", "  port"]),
+    (4, ["connect", "stop", "verify", "  log"]), (3, ["verify", "  log"]), (1, ["verify", "  log"]),
+])
+def test_what_has_passed_makes_way(room: int, names: list[str]) -> None:
+    board = Board("gpu1")
+    for event, data in [*STORY, ("gate", {"gate": "port", "state": "waiting", "text": "waits for port 1"})]:
+        board.take(event, data)
+    assert [indent + row.name for indent, row in board.shown(room)] == names
+
+
+def test_a_host_in_one_row() -> None:
+    board = Board("gpu1")
+    assert board.now() is None
+    seen = []
+    for event, data in [*STORY, ("step", {"step": "verify", "state": "failed", "text": "no", "seconds": 3.0}),
+                        ("step", {"step": "back-stop", "state": "begin"})]:
+        board.take(event, data)
+        row = board.now()
+        assert row is not None
+        seen.append((row.name, row.text))
+    assert seen[1:] == [
+        ("connect", ""), ("connect", ""), ("stop", "waits"), ("stop", ""), ("verify", ""), ("verify", ""),
+        ("verify", "log: weights 40 %"), ("verify", "weights 40 %, 3 s"), ("verify", "no"), ("verify", "no")]
+    alone = Board("gpu1")
+    for event, data in [STORY[0], STORY[1], *STORY[6:8]]:
+        alone.take(event, data)
+    row = alone.now()
+    assert row is not None and (row.name, row.text) == ("log", "weights 40 %")
+
+
+def test_how_long_it_has_been_is_no_estimate() -> None:
+    board = Board("gpu1")
+    for data, expected in (({"text": "0.0 s", "seconds": 0.0, "phase": None}, ""),
+                           ({"text": "weights, 3.0 s", "seconds": 3.0, "phase": "weights"}, "weights, 3.0 s"),
+                           ({"text": "3.0 s, about 4 s left", "seconds": 3.0, "phase": None}, "3.0 s, about 4 s left")):
+        board.take("progress", data)
+        assert board.estimate == expected
+
+
+def test_after_a_question_nothing_that_was_said_is_wiped_out() -> None:
+    view = LiveView(["gpu1"])
+    view._live.stop()
+    output = io.StringIO()
+    view._console = Console(file=output, width=80, height=24, force_terminal=True, color_system=None)
+    view._live = view._moving()
+    view._live.start()
+    for event, data in STORY:
+        view.tell("gpu1", event, data)
+    view._live.refresh()
+    with view.paused():
+        output.seek(0)
+        output.truncate()
+    begun = output.getvalue()
+    assert "gpu1" not in begun and "verify" in begun
+    assert "\x1b[1A" not in begun.split("verify")[0], "the cursor goes up over the question"
+    view.close()
+
+
+def test_a_host_that_was_not_begun_is_not_said_to_connect() -> None:
+    view = LiveView(["gpu1", "gpu2"])
+    view._live.stop()
+    view.tell("gpu1", "connect", {"state": "begin"})
+    screen = Console(file=io.StringIO(), width=110, height=40, force_terminal=True, color_system=None)
+    view._console = screen
+    screen.print(view._draw())
+    view.close()
+    first, last = screen.file.getvalue().split("╭", 1)[0], screen.file.getvalue()  # type: ignore[attr-defined]
+    assert first == "" and "waits for its turn" in last and "not begun" in last
+
+
+def test_a_summary_is_folded_between_words_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    long = Report("gpu1", "q.service", Outcome.ROLLED_BACK, "the push failed in the step verify: " + "some words " * 9,
+                  "release 1 serves " * 6, "deployer logs gpu1 -u q --release 2; " * 3,
+                  data={"explanation": {"evidence": "word " * 30, "remedy": "other " * 30}})
+    summary(long)
+    lines = capsys.readouterr().err.splitlines()
+    assert max(len(line) for line in lines if "deployer logs" not in line) <= 60
+    assert sum("deployer logs" in line for line in lines) == 1, "a command is not folded"
+    assert [line for line in lines if line.startswith("            ")]
+
+
 @pytest.mark.parametrize(("width", "height", "hosts", "expected"), [
-    (110, 40, 1, "GPU  0"), (40, 20, 1, "GPU  0"), (110, 40, 2, "gpu1"), (80, 12, 4, "log"),
+    (60, 14, 1, "GPU  0"), (100, 18, 2, "weights 40 %"),
+    (110, 40, 1, "GPU  0"), (40, 20, 1, "GPU  0"), (110, 40, 2, "gpu1"), (80, 12, 4, "weights 40 %"),
 ])
 def test_the_live_picture_fits_the_terminal(width: int, height: int, hosts: int, expected: str) -> None:
     names = [f"gpu{number}" for number in range(1, hosts + 1)]

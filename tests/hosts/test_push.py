@@ -105,8 +105,19 @@ def test_hand_edits_are_refused_and_shown(host: Host, operator: Operator) -> Non
     diff = operator.deployer("diff", host.name, "-u", UNIT, "--exit-code")
     assert diff.code == 1 and "-RestartSec=10\n+RestartSec=77" in diff.out and "nothing to push" in diff.err
     assert host.state(SERVICE)["MainPID"] == pid
+    dry = push(operator, host, "--overwrite-drift", "--dry-run")
+    assert f"deployer push {host.name} -u {UNIT} --overwrite-drift" in dry
     push(operator, host, "--overwrite-drift")
     assert "RestartSec=77" not in host.read(f"/etc/systemd/system/{SERVICE}")
+
+
+def test_a_regular_user_loses_its_shared_memory(host: Host, operator: Operator) -> None:
+    for user, warned in (("ops", True), ("sglang", False)):
+        declare(operator, service=f'User = "{user}"')
+        assert ("remove-ipc" in push(operator, host, "--dry-run")) is warned, user
+    declare(operator, service='User = "ops"')
+    host.run("loginctl enable-linger ops")
+    assert "remove-ipc" not in push(operator, host, "--dry-run")
 
 
 def test_a_broken_unit_on_the_host_is_replaced(host: Host, operator: Operator) -> None:
