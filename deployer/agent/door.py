@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import subprocess
 import time
 from typing import Any, Callable, Dict, Optional, Sequence
+
+from deployer.protocol import records
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -35,7 +36,7 @@ Emit = Callable[[str, Dict[str, Any]], None]
 """How an operation tells what happens meanwhile: the event's name and its data."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Ran:
     """What a program left: ``code`` is its exit status, 124 for the time limit, 127 where it is not there."""
 

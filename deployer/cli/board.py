@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 from deployer.cli.views import STEPS
+from deployer.protocol.records import dataclass, field
 
 GATES = ("unit", "log", "port", "health", "declared", "memory", "capacity", "accuracy", "answer", "load", "settle")
 

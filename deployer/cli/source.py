@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from pathlib import Path
 
+from deployer.protocol import patterns
 from deployer.protocol.finding import Finding
 from deployer.protocol.redact import MASK, Redactor, is_secret_name
 
 _TEXT = r"""\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'"""
-_LITERAL = re.compile(_TEXT)
-_TOKEN = re.compile(_TEXT + r"|\[[^\[\]]*\]|\{[^{}]*\}|[^\s=,\[\]{}]+|.")
-_ASSIGNED = re.compile(r"\s*(?P<name>[\w\"'. -]+?)\s*[=:]")
+_LITERAL = patterns.compile(_TEXT)
+_TOKEN = patterns.compile(_TEXT + r"|\[[^\[\]]*\]|\{[^{}]*\}|[^\s=,\[\]{}]+|.")
+_ASSIGNED = patterns.compile(r"\s*(?P<name>[\w\"'. -]+?)\s*[=:]")
 
 
 def marked(finding: Finding) -> list[str]:

@@ -10,12 +10,12 @@ import secrets
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from deployer.errors import AgentError, ConnectError, HostError, SudoError
 from deployer.protocol.codec import DecodeError
 from deployer.protocol.message import Hello, decode_hello
+from deployer.protocol.records import dataclass, field
 from deployer.remote import sudo
 from deployer.remote.ask import Ask, Question
 from deployer.remote.bundle import Bundle

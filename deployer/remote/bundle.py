@@ -6,10 +6,10 @@ import functools
 import hashlib
 import json
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from deployer import resources
+from deployer.protocol.records import dataclass
 
 _ENTRY = "import sys\n\nfrom deployer.agent.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
 """``python3 FOLDER`` runs this; the rest is then imported, and so comes compiled."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from deployer.errors import SettingsError
 from deployer.protocol.finding import Finding, Level
+from deployer.protocol.records import dataclass
 from deployer.render.credentials import is_variable
 from deployer.rollout import collisions, directives
 from deployer.settings.model import Host, UnitSettings

@@ -7,13 +7,13 @@ import hashlib
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from deployer.errors import AgentError, ConnectError, HostError, LockedError, OperationError
 from deployer.protocol.codec import from_plain
 from deployer.protocol.facts import Facts, TransactionFacts
 from deployer.protocol.message import RESULT, Event
+from deployer.protocol.records import dataclass, field
 from deployer.render.model import Release
 from deployer.rollout import secrets as secret_room
 from deployer.rollout.secrets import Secrets

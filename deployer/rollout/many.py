@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 
 from deployer import exits
 from deployer.errors import DeployerError
 from deployer.protocol.outcome import Outcome
+from deployer.protocol.records import dataclass
 from deployer.rollout.report import from_error
 from deployer.rollout.view import Report
 from deployer.settings.model import Host

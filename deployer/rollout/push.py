@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import Any
 
 from deployer.protocol.codec import from_plain, to_plain
 from deployer.protocol.finding import Finding, Level
 from deployer.protocol.outcome import Outcome
+from deployer.protocol.records import dataclass
 from deployer.rollout import hooks, identity, own_release, preflight
 from deployer.rollout import secrets as secret_room
 from deployer.rollout.changes import Changes, changes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from deployer.errors import RefusedError
 from deployer.protocol.finding import Finding, Level
 from deployer.protocol.outcome import Outcome
+from deployer.protocol.records import replace
 from deployer.rollout.contact import Contact, operator
 from deployer.rollout.report import from_result, refused
 from deployer.rollout.view import Report

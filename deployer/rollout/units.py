@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from deployer.errors import SettingsError, UsageError
 from deployer.protocol.finding import Finding, Level
+from deployer.protocol.records import dataclass
 from deployer.render.model import Release
 from deployer.settings.model import ArgValue, Host, UnitSettings
 from deployer.settings.workspace import Workspace

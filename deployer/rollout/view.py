@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from deployer.protocol.finding import Finding
 from deployer.protocol.outcome import Outcome
+from deployer.protocol.records import dataclass, field
 
 
 class View(Protocol):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from deployer.agent.log.causes.network import CAUSES as NETWORK_CAUSES
 from deployer.agent.log.known import Known
+from deployer.protocol import patterns
 
-_KEY = re.compile(r"[({,] ?'?((?:admin_)?api_key)'?(?:=|: )('[^']*'|\"[^\"]*\"|[^,)}\s]+)")
+_KEY = patterns.compile(r"[({,] ?'?((?:admin_)?api_key)'?(?:=|: )('[^']*'|\"[^\"]*\"|[^,)}\s]+)")
 
 
 class Noted(NamedTuple):

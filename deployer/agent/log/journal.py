@@ -12,6 +12,8 @@ import re
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
+from deployer.protocol import patterns
+
 # Month names follow the reader's locale ("Dez", "févr.", "11月"), so any word is one. Also short-iso, short-full,
 # short-unix, short-monotonic, and what docker and compose write before a line.
 _STAMP = (
@@ -22,10 +24,12 @@ _STAMP = (
     r"|(?P<unix>\d{9,10}\.\d{3,6})"
     r"|\[ *(?P<mono>\d+\.\d+)\])"
 )
-_PREFIX = re.compile("^" + _STAMP + r" (?P<host>[^\s\[\]:]+) (?P<tag>\(?[^\s:\[\]]{1,80}?\)?)(?:\[(?P<pid>\d+)\])?: ?")
-_DOCKER = re.compile(r"^(?:[\w.-]+ +\| )?(?:(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?P<frac>\.\d+)?Z )?")
-_DMESG = re.compile(r"^\[ *\d+\.\d+\] ")
-_BLOB = re.compile(r"^\[\d+(?:\.\d+)?[BKMGT]? blob data\]$")
+_PREFIX = patterns.compile(
+    "^" + _STAMP + r" (?P<host>[^\s\[\]:]+) (?P<tag>\(?[^\s:\[\]]{1,80}?\)?)(?:\[(?P<pid>\d+)\])?: ?"
+)
+_DOCKER = patterns.compile(r"^(?:[\w.-]+ +\| )?(?:(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?P<frac>\.\d+)?Z )?")
+_DMESG = patterns.compile(r"^\[ *\d+\.\d+\] ")
+_BLOB = patterns.compile(r"^\[\d+(?:\.\d+)?[BKMGT]? blob data\]$")
 _LIMIT = 8 << 20
 
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import dataclasses
 import fcntl
 import json
 import os
-import re
 import shutil
 import time
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from deployer.agent.store import files
+from deployer.protocol import patterns, records
 from deployer.protocol.codec import from_plain, to_plain
 from deployer.protocol.expectations import Expectations
 
@@ -26,10 +25,10 @@ BASE = "/var/lib/deployer"
 KEEP = 5
 """Releases kept beside the current one."""
 
-UNIT_NAME = re.compile(r"[A-Za-z0-9:_.\\@-]{1,200}\.(?:service|timer)")
+UNIT_NAME = patterns.compile(r"[A-Za-z0-9:_.\\@-]{1,200}\.(?:service|timer)")
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class StoredFile:
     """A file of a release: where it goes, and what its bytes are. ``secret``: its text is never sent anywhere.
 
@@ -44,7 +43,7 @@ class StoredFile:
     link: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Manifest:
     """What is known of a release without its secrets. ``kind``: push, rollback or found (release 0)."""
 
@@ -59,15 +58,15 @@ class Manifest:
     created: float = 0.0
     outcome: str = "staged"
     ended: float = 0.0
-    figures: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    figures: Dict[str, Any] = records.field(default_factory=dict)
     scope: str = "own"
     copy_of: Optional[int] = None
     overwrite_drift: bool = False
     enabled: bool = True
     active: bool = True                            # release 0: whether it ran when it was found
-    identity: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    identity: Dict[str, Any] = records.field(default_factory=dict)
     argv: Tuple[str, ...] = ()
-    state: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    state: Dict[str, Any] = records.field(default_factory=dict)
 
 
 class Store:
@@ -171,7 +170,7 @@ class Store:
     def _stage(self, home: str, manifest: Manifest, contents: Sequence[bytes], expectations: Expectations,
                secrets: Dict[str, str]) -> Manifest:
         number = 0 if manifest.kind == "found" else self.next_number(manifest.unit)
-        manifest = dataclasses.replace(manifest, number=number, created=manifest.created or time.time())
+        manifest = records.replace(manifest, number=number, created=manifest.created or time.time())
         staging = os.path.join(home, ".{}.staging".format(number))
         shutil.rmtree(staging, ignore_errors=True)
         try:
@@ -199,7 +198,7 @@ class Store:
 
     def update(self, manifest: Manifest, **changes: Any) -> Manifest:
         """Writes a release's manifest anew with ``changes``."""
-        manifest = dataclasses.replace(manifest, **changes)
+        manifest = records.replace(manifest, **changes)
         _write_json(self.folder(manifest.unit, manifest.number), "manifest.json", to_plain(manifest))
         return manifest
 

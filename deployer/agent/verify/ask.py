@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import http.client
 import json
 import statistics
@@ -12,6 +11,7 @@ from typing import Any, Dict, List, Optional
 
 from deployer.agent.verify.compare import ALWAYS_SECRET
 from deployer.agent.verify.http import Answered, Target, connection, headers, request, trouble
+from deployer.protocol import records
 from deployer.protocol.expectations import Expectations, Load, Prompt
 
 INFO_TIMEOUT = 10.0
@@ -23,7 +23,7 @@ ANSWER_TIMEOUT = 120.0
 def health(at: Target, expected: Expectations, path: str, *, ready_path: bool = False) -> Dict[str, Any]:
     """The value of a ``health`` observation. Only the status counts: the body is empty in every release."""
     timeout = 5.0 if ready_path else expected.health.timeout
-    keyless = dataclasses.replace(at, key="")          # exempt in every release, and the port may be another's
+    keyless = records.replace(at, key="")          # exempt in every release, and the port may be another's
     return dict(request(keyless, path, timeout=timeout).plain(), path=path, ready_path=ready_path)
 
 

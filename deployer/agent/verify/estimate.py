@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from typing import Any, List, Mapping, Optional, Sequence
 
 from deployer.agent.verify.say import duration
+from deployer.protocol import records
 
 PHASES = ("init", "distributed", "weights", "kv-cache", "cuda-graph", "warmup")
 """In the order in which SGLang goes through them; the reader's own names."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Estimate:
     """Seconds left; ``basis`` is "earlier starts" or "progress of this phase" (then of the phase alone)."""
 

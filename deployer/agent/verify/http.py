@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import http.client
 import json
 import socket
@@ -10,22 +9,23 @@ import ssl
 import time
 from typing import Any, Dict, Mapping, Optional
 
+from deployer.protocol import records
 from deployer.protocol.expectations import Expectations
 
 BODY_LIMIT = 4 << 20
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Target:
     """Where the server answers. ``key`` is sent as ``Authorization: Bearer``, where there is one."""
 
     host: str
     port: int
     tls: bool = False
-    key: str = dataclasses.field(default="", repr=False)
+    key: str = records.field(default="", repr=False)
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Answered:
     """``status`` or ``error``: refused, timeout, reset, tls or other (then ``detail``). ``seconds`` it took."""
 
