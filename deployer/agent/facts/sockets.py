@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import Dict, List, Optional, Tuple
+from typing import List, Mapping, Optional, Tuple
 
 from deployer.agent.facts.cgroup import place, root_of
 from deployer.agent.facts.process import Process, read, snapshot
@@ -14,7 +14,7 @@ from deployer.protocol.redact import Redactor
 _LISTEN = "0A"
 
 
-def listening(processes: Optional[Dict[int, Process]] = None, proc: str = "/proc") -> Tuple[Socket, ...]:
+def listening(processes: Optional[Mapping[int, Process]] = None, proc: str = "/proc") -> Tuple[Socket, ...]:
     """Every listening TCP socket of this network namespace, by port. Owners that may not be read are None."""
     found = _table(proc + "/net/tcp", socket.AF_INET) + _table(proc + "/net/tcp6", socket.AF_INET6)
     everyone = snapshot(proc) if processes is None else processes

@@ -6,10 +6,9 @@ bytes, and a line over the limit comes in pieces, each but the last with ``_LINE
 
 from __future__ import annotations
 
-import calendar
 import json
 import re
-import time
+from datetime import datetime, timezone
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from deployer.protocol import patterns
@@ -82,14 +81,17 @@ def docker(line: str) -> str:
     return rest if match and match.end() else line
 
 
+def utc(stamp: str) -> float:
+    """``YYYY-mm-dd HH:MM:SS``, read as UTC, in epoch seconds; raises ValueError."""
+    return datetime.fromisoformat(stamp).replace(tzinfo=timezone.utc).timestamp()
+
+
 def _time(match: "re.Match[str]") -> Optional[float]:
     try:
         if match["iso"]:
-            whole = time.strptime(match["iso"], "%Y-%m-%dT%H:%M:%S")
-            return calendar.timegm(whole) + float((match["frac"] or ".0").replace(",", "."))
+            return utc(match["iso"]) + float((match["frac"] or ".0").replace(",", "."))
         if match["full"]:
-            whole = time.strptime(match["full"], "%Y-%m-%d %H:%M:%S")
-            return calendar.timegm(whole) + float(match["frac2"] or 0)
+            return utc(match["full"]) + float(match["frac2"] or 0)
         if match["clock"]:
             hours, minutes, seconds = (int(part) for part in match["clock"].split(":"))
             return int(match["day"]) * 86400.0 + hours * 3600 + minutes * 60 + seconds + float(match["frac3"] or 0)

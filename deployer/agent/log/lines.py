@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import calendar
 import functools
-import time
 from typing import Iterator, List, NamedTuple, Optional
 
 from deployer.agent.log import bars
 from deployer.agent.log.bars import Bar
-from deployer.agent.log.journal import Entry, Json, docker, short
+from deployer.agent.log.journal import Entry, Json, docker, short, utc
 from deployer.protocol import patterns
 
 # utils/common.py configure_logger: "[%(asctime)s%(prefix)s] %(message)s", milliseconds with SGLANG_LOG_MS (0.5.6+);
@@ -133,6 +131,6 @@ def seconds(stamp: str, fraction: Optional[str] = None) -> Optional[float]:
 @functools.lru_cache(maxsize=1024)
 def _seconds(stamp: str) -> Optional[float]:
     try:
-        return float(calendar.timegm(time.strptime(stamp, "%Y-%m-%d %H:%M:%S")))
+        return utc(stamp)
     except ValueError:
         return None

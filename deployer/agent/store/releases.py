@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
 import time
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -172,7 +171,7 @@ class Store:
         number = 0 if manifest.kind == "found" else self.next_number(manifest.unit)
         manifest = records.replace(manifest, number=number, created=manifest.created or time.time())
         staging = os.path.join(home, ".{}.staging".format(number))
-        shutil.rmtree(staging, ignore_errors=True)
+        _remove(staging)
         try:
             files.folder(os.path.join(staging, "files"))
             for index, data in enumerate(contents):
@@ -183,7 +182,7 @@ class Store:
             _write_json(staging, "manifest.json", to_plain(manifest))
             os.rename(staging, os.path.join(home, str(number)))
         except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
+            _remove(staging)
             raise
         files.sync_folder(home)
         return manifest
@@ -212,16 +211,16 @@ class Store:
         good = [m for m in spare if m.outcome in GOOD]
         bad = [m for m in spare if m.outcome not in GOOD]
         for manifest in good[:max(0, len(good) - keep)] + bad[:max(0, len(bad) - keep)]:
-            shutil.rmtree(self.folder(unit, manifest.number), ignore_errors=True)
+            _remove(self.folder(unit, manifest.number))
 
     def discard(self, unit: str, number: int) -> None:
         """Removes a release that never was installed, with its secrets."""
-        shutil.rmtree(self.folder(unit, number), ignore_errors=True)
+        _remove(self.folder(unit, number))
 
     def strip(self, unit: str, number: int) -> None:
         """Leaves of a release only the story of how it went: its files and secrets are removed."""
         home = self.folder(unit, number)
-        shutil.rmtree(os.path.join(home, "files"), ignore_errors=True)
+        _remove(os.path.join(home, "files"))
         files.remove(os.path.join(home, "secrets.json"))
 
 
@@ -253,3 +252,10 @@ def _alone(path: str) -> Iterator[None]:
 
 def _write_json(folder: str, name: str, value: Any) -> None:
     files.write(os.path.join(folder, name), json.dumps(value, indent=1).encode(), 0o600)
+
+
+def _remove(folder: str) -> None:
+    """Whatever of it can be removed."""
+    from shutil import rmtree  # most contacts remove nothing, and it loads three compression libraries
+
+    rmtree(folder, ignore_errors=True)

@@ -36,6 +36,8 @@ GPU = 2.0
 GPU_SHARE = 20
 """nvidia-smi is asked every 2 s, and never takes more than a twentieth of the time."""
 OWNER = 1.0
+FACTS_AGE = 2.0
+"""Seconds for which a reading that was made for the facts of the same contact will do for what runs already."""
 
 
 class HostSources:
@@ -244,7 +246,8 @@ class HostSources:
             took = self.now() - now
             return 0.0 if now < self._opened <= self.now() else max(GPU, GPU_SHARE * took)
 
-        self._start("gpu", lambda: holders.of_gpus(self._pids), after)
+        max_age = FACTS_AGE if self._mark is None and now - self._begun < 1 else 0.0
+        self._start("gpu", lambda: holders.of_gpus(self._pids, max_age), after)
 
     def _ask_answer(self, now: float) -> None:
         at, prompt = self._target, self._expected.prompt
