@@ -56,8 +56,9 @@ def _phase(history: Sequence[Mapping[str, Any]], name: str) -> Optional[float]:
 
 
 def _median(values: Sequence[float]) -> float:
-    """The middle one, the upper of two: an estimate needs no mean of them (``statistics`` loads fractions, decimals)."""
-    return sorted(values)[len(values) // 2]
+    """``statistics`` would load fractions and decimals for it."""
+    ordered, middle = sorted(values), len(values) // 2
+    return (ordered[middle] + ordered[~middle]) / 2
 
 
 def _known(history: Sequence[Mapping[str, Any]], pick: Any) -> List[float]:
