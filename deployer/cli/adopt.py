@@ -19,7 +19,7 @@ from deployer.cli.complete import units as complete_units
               help="The unit to take over.")
 @click.option("-o", "--output", "output", metavar="FILE",
               help="Write the settings here (-: stdout) instead of units/UNIT.toml.")
-@click.option("--yes", is_flag=True, help="Do not ask before a file is changed.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before a file is changed.")
 @click.pass_context
 def command(ctx: click.Context, host: str, unit: str, output: str | None, yes: bool) -> int:
     """Take hand edits on a host over into the settings.

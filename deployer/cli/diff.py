@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from deployer import exits
 from deployer.cli import console, run_hosts
 from deployer.cli.asking import ask_hosts
+
+if TYPE_CHECKING:
+    from deployer.rollout.diff import Difference
 
 
 @click.command("diff")
@@ -40,24 +44,39 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
     return exits.gravest([code, exits.FINDINGS if differs else exits.OK])
 
 
-def _show(entry: object) -> None:
+def _show(entry: Difference) -> None:
+    """What a push would change, then what was edited by hand: each change once, in words or in a diff."""
     from deployer.rollout.changes import unified
-    from deployer.rollout.diff import Difference
+    from deployer.rollout.drift import next_command
 
-    assert isinstance(entry, Difference)
     name = entry.unit.removesuffix(".service")
     if not entry:
         console.say(f"{entry.host} {name}: no difference")
         return
-    console.say(f"{entry.host} {name}: {entry.changes.words() if entry.changes else 'nothing to push'}")
-    for argument, (old, new) in (entry.changes.arguments or {}).items():
-        console.say(f"  {argument}: {'(absent)' if old is None else old or '(on)'} → "
-                    f"{'(absent)' if new is None else new or '(on)'}")
-    for drift in entry.drift:
-        console.say(f"  {console.paint('edited by hand', '33;1')}: {drift}")
+    head, arguments = f"{entry.host} {name}", entry.changes.arguments or {}
+    if len(arguments) > 1 and not entry.changes.first:
+        console.say(f"{head}: a push changes {len(arguments)} arguments{', secrets' if entry.changes.secrets else ''}")
+        for argument, (old, new) in arguments.items():
+            console.say(f"  {argument}: {'(absent)' if old is None else old or '(on)'} → "
+                        f"{'(absent)' if new is None else new or '(on)'}")
+    else:
+        console.say(f"{head}: {entry.changes.words() if entry.changes else 'nothing to push'}")
     for change in entry.changes.files:
-        for line in unified(change).splitlines():
-            console.result(_painted(line))
+        _lines(unified(change))
+    if entry.edits:
+        console.say(f"{head}: {console.paint('edited by hand on the host since the last push', '33;1')}")
+    for edit in entry.edits:
+        if edit.diff:
+            _lines(edit.diff)
+        else:
+            console.say(f"  {edit.text}")
+    if entry.edits:
+        console.say(f"  next: {next_command(entry.host, name, entry.declared)}")
+
+
+def _lines(diff: str) -> None:
+    for line in diff.splitlines():
+        console.result(_painted(line))
 
 
 def _painted(line: str) -> str:

@@ -10,6 +10,7 @@ import click
 from deployer.cli import console, run_hosts
 from deployer.cli.complete import units as complete_units
 from deployer.errors import DeployerError, SettingsError, UsageError
+from deployer.protocol.records import replace
 
 
 @click.command("plan")
@@ -19,20 +20,23 @@ from deployer.errors import DeployerError, SettingsError, UsageError
 @click.option("--gpus", default=None, type=click.IntRange(1), metavar="N", help="How many (default: as declared).")
 @click.option("--config", "folder", default=None, type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="A folder with the checkpoint's config.json on this machine.")
-@click.option("--sglang", "release", default=None, metavar="V", help="This release (default: the declared one).")
+@click.option("--weights", default=None, metavar="SIZE",
+              help='Size of the checkpoint\'s weight files, "380GiB", where it cannot be read from them.')
+@click.option("--sglang", "release", default=None, metavar="V",
+              help="This release (default: the host's, else the newest that is declared).")
 @click.option("--tokens", default=4096, show_default=True, type=click.IntRange(1), help="Tokens of one request.")
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 @click.pass_context
 def command(ctx: click.Context, unit: str, host_name: str | None, gpu_memory: str | None, gpus: int | None,
-            folder: Path | None, release: str | None, tokens: int, as_json: bool) -> int:
+            folder: Path | None, weights: str | None, release: str | None, tokens: int, as_json: bool) -> int:
     """Say what will fit, before anything is pushed: weights, KV cache, tokens and requests, bf16 beside fp8.
 
     \b
     deployer plan qwen3.5-397b --host gpu1
     deployer plan qwen3.5-397b --gpu-memory 96GiB --gpus 8 --config ./Qwen3.5-397B-A17B-NVFP4
+    deployer plan qwen3.5-397b --gpu-memory 96GiB --gpus 8 --config ./only-config-json --weights 235GiB
     """
-    from deployer.rollout.plan import forecast, shape_of
-    from deployer.rollout.preflight import lowest
+    from deployer.rollout.plan import chosen, forecast, shape_of
 
     space = run_hosts.workspace(ctx)
     host = space.resolve([host_name])[0] if host_name else None
@@ -40,11 +44,16 @@ def command(ctx: click.Context, unit: str, host_name: str | None, gpu_memory: st
     if loaded.settings is None:
         raise SettingsError(f"the settings of {unit} cannot be read", loaded.findings)
     settings = loaded.settings
+    if settings.program != "sglang":
+        raise UsageError(f"{unit} runs a router, which holds no model: there is nothing to plan")
+    given = _mib(weights, "--weights") << 20 if weights else None
     texts, size, machine, found = _sources(settings, host, folder, gpu_memory, gpus or shape_of(settings).ranks_here)
-    meant = release or found or lowest(settings.sglang)
+    meant, why = (release, "") if release else chosen(settings.sglang, found)
     if meant is None:
         raise UsageError(f"no known release of SGLang matches {settings.sglang}", hint="name one with --sglang")
-    result = forecast(settings, meant, texts, size, machine, tokens)
+    result = forecast(settings, meant, texts, given or size, machine, tokens)
+    if why:
+        result = replace(result, notes=(why, *result.notes))
     if as_json:
         console.result_json(_plain(unit, result))
     else:
@@ -77,13 +86,13 @@ def _sources(settings: Any, host: Any, folder: Path | None, gpu_memory: str | No
     return texts, size, Machine(min(totals), len(totals), memory), release
 
 
-def _mib(text: str) -> int:
+def _mib(text: str, option: str = "--gpu-memory") -> int:
     from deployer.settings.quantity import size
 
     try:
         return size(text)
     except ValueError as error:
-        raise UsageError(f"--gpu-memory {text}: {error}", hint='write it as "96GiB"') from None
+        raise UsageError(f"{option} {text}: {error}", hint='write it as "96GiB"') from None
 
 
 def _show(unit: str, result: Any) -> None:
@@ -92,7 +101,8 @@ def _show(unit: str, result: Any) -> None:
     console.result(f"{unit}  SGLang {result.release}  KV cache {result.resolved.dtype}{source}")
     if result.missing:
         console.say(f"no forecast: {result.missing}")
-        return
+        if result.hint:
+            console.say(f"  next: {result.hint}")
     for line in result.common:
         console.result(f"  {line.name:<24} {line.text:<20} {line.how}")
     for column in result.columns:
@@ -117,7 +127,8 @@ def _plain(unit: str, result: Any) -> dict[str, Any]:
 
     return {
         "unit": unit, "sglang": result.release, "kv_cache_dtype": result.resolved.dtype, "by": result.resolved.by,
-        "source": result.resolved.source, "missing": result.missing or None, "common": lines(result.common),
+        "source": result.resolved.source, "missing": result.missing or None,
+        "next": result.hint or None, "common": lines(result.common),
         "dtypes": [{"dtype": column.dtype, "tokens": column.tokens, "lines": lines(column.lines)}
                    for column in result.columns],
         "around": lines(result.around), "request_tokens": result.request_tokens,

@@ -100,6 +100,9 @@ class PlainView:
 
     def _progress(self, host: str, data: dict[str, Any]) -> list[str]:
         now = time.monotonic()
+        if float(data.get("seconds", self.EVERY)) < self.EVERY:
+            # A verification has only begun: what it finds is told by its gates.
+            return []
         if not data.get("text") or now - self._said.get(host, 0.0) < self.EVERY:
             return []
         self._said[host] = now

@@ -92,7 +92,8 @@ class UnitFacts:
     """The unit as systemd and the store know it.
 
     ``state`` holds properties of ``systemctl show``. ``current`` is the number of the release that the store calls
-    current (None: never pushed); ``digest`` its digest; ``drift`` the findings about hand edits.
+    current (None: never pushed); ``digest`` its digest; ``drift`` the findings about hand edits, ``pushed`` the files
+    that these concern as the release set them (none for a file that was added by hand).
     """
 
     name: str
@@ -102,6 +103,7 @@ class UnitFacts:
     digest: str = ""
     drift: Tuple[Finding, ...] = ()
     releases: Tuple[Dict[str, Any], ...] = ()      # manifests, oldest first, without secrets
+    pushed: Tuple[InstalledFile, ...] = ()
 
 
 @records.dataclass(frozen=True)

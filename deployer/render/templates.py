@@ -6,6 +6,7 @@ What goes wrong in a template is a finding with the template's file and line.
 from __future__ import annotations
 
 import functools
+import re
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ import jinja2
 from deployer import resources
 from deployer.errors import SettingsError
 from deployer.protocol.finding import Finding, Level, Where
+from deployer.render import unclosed
 from deployer.systemd import quote
 
 SUFFIX = ".j2"
@@ -46,8 +48,7 @@ def fill(name: str, context: Mapping[str, Any], workspace: Path | None, key: tup
     try:
         return _environment(workspace).get_template(name + SUFFIX).render(context)
     except jinja2.TemplateSyntaxError as error:
-        where = Where(error.filename or str(file), error.lineno)
-        raise _failure("template-syntax", error.message or "syntax error", where, key) from None
+        raise _syntax(error, file, key) from None
     except jinja2.TemplateNotFound as error:
         raise _failure("template-missing", f"there is no template {error.name}, which is included here",
                        _place(error, workspace) or Where(str(file)), key) from None
@@ -96,6 +97,23 @@ def _place(error: BaseException, workspace: Path | None) -> Where | None:
         if frame.filename.endswith(SUFFIX) and frame.filename.startswith(folders):
             return Where(frame.filename, frame.lineno)
     return None
+
+
+def _syntax(error: jinja2.TemplateSyntaxError, file: Path, key: tuple[str, ...]) -> SettingsError:
+    """Where something was not closed: the place where it was opened, which comes before the one that Jinja names."""
+    said, name, line = error.message or "syntax error", error.filename or str(file), error.lineno
+    text = error.source or ""
+    left = re.search(r"Unexpected end of template.*block that needs to be closed is '(\w+)'", said)
+    begun = unclosed.block(text, left[1]) if left else None
+    if left and begun:
+        return _failure("template-syntax", f"the block `{left[1]}` here is not closed", Where(name, begun), key,
+                        f"write {{% end{left[1]} %}} where it ends")
+    opened = unclosed.mark(text, line)
+    if opened:
+        hint = f"write {unclosed.CLOSES[opened[1]]} where it ends" + (
+            f"; that showed in line {line}" if line != opened[0] else "")
+        return _failure("template-syntax", f"the `{opened[1]}` here is not closed", Where(name, opened[0]), key, hint)
+    return _failure("template-syntax", said, Where(name, line), key)
 
 
 def _failure(code: str, message: str, where: Where | None, key: tuple[str, ...], hint: str = "") -> SettingsError:

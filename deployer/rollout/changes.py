@@ -1,11 +1,11 @@
-"""What a push would change on a host: files, arguments, secrets, and hand edits apart from them."""
+"""What a push would change on a host: files, arguments, secrets."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
 
-from deployer.protocol.facts import Facts, InstalledFile
+from deployer.protocol.facts import Facts
 from deployer.protocol.records import dataclass
 from deployer.render.model import Release, SecretText
 
@@ -48,9 +48,10 @@ class Changes:
         return "; ".join(parts)
 
 
-def changes(release: Release, facts: Facts, secrets_differ: bool) -> Changes:
-    """Compares the rendered files with those on the host."""
+def changes(release: Release, facts: Facts, secrets_differ: bool, base: str = "host") -> Changes:
+    """Compares the rendered files with those on the host; ``base`` is what their diffs call these."""
     present = {file.path: file for file in facts.unit.files if file.digest}
+    names = (base, "declared")
     found: list[FileChange] = []
     for file in release.files:
         old = present.pop(file.path, None)
@@ -59,10 +60,11 @@ def changes(release: Release, facts: Facts, secrets_differ: bool) -> Changes:
                 found.append(FileChange(file.path, "added"))
             continue
         if old is None:
-            found.append(FileChange(file.path, "added", _diff("", file.text, file.path)))
+            found.append(FileChange(file.path, "added", diff("", file.text, names, file.path)))
         elif old.text != file.text or old.mode != file.mode:
-            found.append(FileChange(file.path, "changed", _diff(old.text or "", file.text, file.path)))
-    found += [FileChange(path, "removed", _diff(old.text or "", "", path)) for path, old in sorted(present.items())]
+            found.append(FileChange(file.path, "changed", diff(old.text or "", file.text, names, file.path)))
+    found += [FileChange(path, "removed", diff(old.text or "", "", names, path))
+              for path, old in sorted(present.items())]
     return Changes(
         files=tuple(found), arguments=arguments(running_argv(facts), release.argv) if found else {},
         secrets=secrets_differ, first=facts.unit.current is None,
@@ -84,12 +86,6 @@ def arguments(old: Sequence[str], new: Sequence[str]) -> dict[str, tuple[str | N
             if before.get(name) != after.get(name)}
 
 
-def hand_edits(facts: Facts) -> list[InstalledFile]:
-    """Installed files that were edited by hand since the last push."""
-    edited = {finding.where.file for finding in facts.unit.drift if finding.where}
-    return [file for file in facts.unit.files if file.path in edited]
-
-
 def unified(change: FileChange) -> str:
     return change.diff or f"{change.path} {change.kind} (holds secrets: not shown)\n"
 
@@ -106,12 +102,12 @@ def _options(argv: Sequence[str]) -> dict[str, str]:
     return options
 
 
-def _diff(old: str, new: str, path: str) -> str:
-    name = path.rpartition("/")[2]
+def diff(old: str, new: str, names: tuple[str, str], path: str) -> str:
+    """A unified diff of a file; ``names`` are whose the two texts are."""
     return "".join(
         line if line.endswith("\n") else line + "\n"
-        for line in difflib.unified_diff(old.splitlines(), new.splitlines(), f"host:{path}", f"declared:{name}",
-                                         lineterm="")
+        for line in difflib.unified_diff(old.splitlines(), new.splitlines(), f"{names[0]}:{path}",
+                                         f"{names[1]}:{path.rpartition('/')[2]}", lineterm="")
     )
 
 

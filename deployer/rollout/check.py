@@ -14,6 +14,8 @@ from deployer.settings.model import Host, UnitSettings
 from deployer.settings.workspace import Loaded, Workspace
 from deployer.sglang import flags, rules
 
+_RESTS_ON = {"args": "missing-argument", "gpu": "private-devices", "verify": "stop-before-drain"}
+"""Tables whose faults can bring about a finding about something else."""
 _ORDER = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2}
 
 
@@ -56,25 +58,42 @@ def check_unit(workspace: Workspace, loaded: Loaded, host: Host | None = None) -
 
     ``host`` is the one whose overrides are in it.
     """
-    settings = loaded.settings
+    settings = loaded.settings or loaded.readable
     if settings is None:
         return list(loaded.findings)
-    found = [*judged(settings), *_rendered(workspace, settings)]
+    if loaded.settings is None:
+        found = _beside(settings, loaded.findings)
+    else:
+        found = [*judged(settings), *_rendered(workspace, settings)]
     placed = [finding.at(settings.spans.where(finding.key)) if settings.spans and finding.key else finding
               for finding in found]
     return [*loaded.findings, *_once(placed)]
 
 
-def judged(settings: UnitSettings) -> list[Finding]:
-    """Findings about arguments and directives, by their keys. Pure."""
+def judged(settings: UnitSettings, alone: bool = False) -> list[Finding]:
+    """Findings about arguments and directives, by their keys. ``alone``: not about arguments together. Pure."""
     args, places = flat(settings.args)
     hidden = [name for name in settings.secrets if not is_variable(name)]
     found = flags.judge(args, settings.sglang, settings.program, secrets=hidden, key=lambda name: places[name])
-    if settings.program == "sglang":
+    if settings.program == "sglang" and settings.sglang and not alone:
         for finding in rules.judge(args, settings.sglang, secrets=hidden):
             key = places.get(finding.key[-1], finding.key) if finding.key[:1] == ("args",) else finding.key
             found.append(Finding(finding.code, finding.level, finding.message, key, finding.where, finding.hint))
     return [*found, *directives.judge(settings)]
+
+
+def _beside(settings: UnitSettings, faults: Sequence[Finding]) -> list[Finding]:
+    """Findings about what could be read of a file that has ``faults``, without those that a fault can have caused.
+
+    An argument that could not be read is not missed, nor judged together with others.
+    """
+    broken = {finding.key[:2] for finding in faults if finding.level is Level.ERROR}
+    tables = {key[0] for key in broken if key}
+    found = judged(settings, alone="args" in tables)
+    doubtful = {code for table, code in _RESTS_ON.items() if table in tables}
+    if not settings.args:
+        doubtful.add("missing-argument")
+    return [finding for finding in found if finding.code not in doubtful and finding.key[:2] not in broken]
 
 
 def flat(args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from deployer.protocol.facts import InstalledFile
 from deployer.protocol.records import dataclass
 from deployer.rollout import secrets as secret_room
-from deployer.rollout.changes import Changes, changes, hand_edits
+from deployer.rollout.changes import Changes, changes
 from deployer.rollout.contact import Contact
+from deployer.rollout.drift import HandEdit, as_pushed, hand_edits, taken_over
 from deployer.rollout.units import Declared
 
 
 @dataclass(frozen=True)
 class Difference:
-    """``edits`` are installed files that differ from the last push; ``drift`` says so in words."""
+    """``changes`` are against the last push; ``edits`` what was edited by hand on the host since then.
+
+    ``declared``: the settings come to what was edited by hand, so that a push loses nothing of it.
+    """
 
     host: str
     unit: str
     changes: Changes
-    edits: tuple[InstalledFile, ...]
-    drift: tuple[str, ...]
+    edits: tuple[HandEdit, ...] = ()
+    declared: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.changes) or bool(self.drift)
+        return bool(self.changes) or bool(self.edits)
 
     def plain(self) -> dict[str, Any]:
         return {
@@ -31,7 +34,9 @@ class Difference:
             "files": [{"path": f.path, "kind": f.kind, "diff": f.diff} for f in self.changes.files],
             "arguments": {name: {"host": old, "declared": new}
                           for name, (old, new) in (self.changes.arguments or {}).items()},
-            "secrets_differ": self.changes.secrets, "drift": list(self.drift),
+            "secrets_differ": self.changes.secrets, "drift": [edit.text for edit in self.edits],
+            "edits": [{"text": edit.text, "path": edit.path or None, "diff": edit.diff} for edit in self.edits],
+            "edits_declared": self.declared,
         }
 
 
@@ -44,6 +49,8 @@ def difference(contact: Contact, declared: Declared, *, with_secrets: bool = Tru
         survey = contact.ask_facts(settings.unit, settings)
     facts = survey.facts
     return Difference(
-        contact.host.name, settings.unit, changes(release, facts, survey.secrets_differ and with_secrets),
-        tuple(hand_edits(facts)), tuple(finding.message for finding in facts.unit.drift),
+        contact.host.name, settings.unit,
+        changes(release, as_pushed(facts), survey.secrets_differ and with_secrets,
+                "pushed" if facts.unit.drift else "host"),
+        hand_edits(facts), taken_over(settings, release, facts),
     )

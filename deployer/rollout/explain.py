@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from deployer.agent.log.explanation import FAILED, READY, STARTING, Explanation
+from deployer.agent.log.explanation import FAILED, FOREIGN, READY, STARTING, Explanation
 from deployer.agent.log.read import LogReader
 from deployer.errors import UsageError
 from deployer.protocol.codec import to_plain
-from deployer.protocol.records import dataclass
+from deployer.protocol.records import dataclass, replace
 from deployer.protocol.redact import Redactor
 
 _LONGEST = 8 << 20
@@ -21,6 +21,10 @@ _SHORT = 4 << 20
 # Enough starts from the end: by their arguments, and by their ends where none came as far as its arguments.
 _ARGUMENTS = (b" server_args=", 6)
 _ENDS = (b": Main process exited, code=", 64)
+_WHAT_TO_GIVE = (
+    "Give the start-up log of the server: `journalctl -u UNIT -b -a | deployer explain -`, or the file to which SGLang "
+    "wrote."
+)
 _FIRST = (
     "outcome", "cause", "evidence", "sglang_version", "phases", "max_total_num_tokens", "kv_cache_dtype", "findings",
         "remedy",
@@ -56,7 +60,10 @@ def explain_file(name: str, state_file: str | None = None) -> Told:
                 skipped = _read(reader, _mapped(stream))
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror or error}", hint="deployer explain -h") from None
-    return Told(reader.explanation(state), Redactor(reader.secrets), skipped)
+    found = reader.explanation(state)
+    if found.outcome == STARTING and state is None and not reader.heard:
+        found = replace(found, outcome=FOREIGN, evidence="", remedy=_WHAT_TO_GIVE)
+    return Told(found, Redactor(reader.secrets), skipped)
 
 
 def _mapped(stream: IO[bytes]) -> bytes | mmap.mmap:
@@ -144,7 +151,7 @@ def for_people(told: Told) -> Iterator[tuple[str, str]]:
     if found.evidence:
         yield "", f"  evidence  {_cut(mask(found.evidence))}"
     if found.remedy:
-        yield from _block("  remedy    ", mask(found.remedy))
+        yield from _block("  next      " if found.outcome == FOREIGN else "  remedy    ", mask(found.remedy))
     for note in found.notes:
         yield "warn", f"  finding   {note.code}"
         if note.line:
@@ -182,6 +189,9 @@ def _headline(found: Explanation) -> str:
         if found.cause == "unknown":
             return f"{unit}failed, cause unknown"
         return f"{unit}failed: {found.meaning} [{found.cause}]"
+    if found.outcome == FOREIGN:
+        what = "no line of it comes from SGLang or systemd" if found.last_lines else "there is no line in it"
+        return f"not a start-up log: {what}"
     if found.outcome == READY:
         seconds = next((phase.seconds for phase in found.phases if phase.name == "ready"), None)
         return f"{unit}ready" + (f" after {_seconds(seconds)}" if seconds is not None else "")

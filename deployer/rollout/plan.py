@@ -52,7 +52,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Forecast:
-    """``missing`` says in words why there are no numbers. ``resolved`` is the dtype that this release will use."""
+    """``missing`` says in words why there are no numbers, ``hint`` what gives them. ``resolved`` is the dtype that this
+    release will use."""
 
     release: str
     resolved: kv_dtype.Resolved
@@ -61,6 +62,7 @@ class Forecast:
     around: tuple[Line, ...] = ()
     findings: tuple[Finding, ...] = ()
     missing: str = ""
+    hint: str = ""
     request_tokens: int = 4096
     notes: tuple[str, ...] = field(default=())
 
@@ -88,14 +90,15 @@ def forecast(settings: UnitSettings, release: str, texts: Mapping[str, str], wei
     try:
         model = checkpoint.read(texts, weight_bytes)
     except checkpoint.NoCheckpoint as error:
-        return Forecast(release, kv_dtype.resolve(_word(declared), None, release), missing=str(error))
+        return Forecast(release, kv_dtype.resolve(_word(declared), None, release), missing=str(error),
+                        hint="give the checkpoint's folder: --config DIR with its config.json, or --host HOST")
     resolved = kv_dtype.resolve(_word(declared), model, release, _word(argument(settings, "dtype")))
     findings = tuple(finding.at(settings.spans.where(finding.key)) if settings.spans else finding
                      for finding in fits.judge(settings.args, model, release))
     try:
         return _computed(settings, release, model, machine, resolved, findings, request_tokens)
     except NotComputed as error:
-        return Forecast(release, resolved, findings=findings, missing=str(error))
+        return Forecast(release, resolved, findings=findings, missing=str(error), hint=_hint(model, settings, machine))
 
 
 def _computed(settings: UnitSettings, release: str, model: Checkpoint, machine: Machine, resolved: kv_dtype.Resolved,
@@ -132,6 +135,38 @@ def _computed(settings: UnitSettings, release: str, model: Checkpoint, machine: 
                                            "about 5 %",)
     return Forecast(release, resolved, tuple(common), columns, around, findings, request_tokens=request_tokens,
                     notes=notes)
+
+
+def _hint(model: Checkpoint, settings: UnitSettings, machine: Machine) -> str:
+    if shape_of(settings).ranks_here > machine.gpus:
+        return "declare smaller parallel sizes, or plan for more GPUs: --gpus N"
+    if not model.weight_bytes and not model.unknown and model.layers:
+        return ("--weights SIZE, or lay the checkpoint's model.safetensors.index.json beside its config.json, or "
+                "--host HOST")
+    return ""
+
+
+def chosen(declared: str, installed: str | None) -> tuple[str | None, str]:
+    """The release to plan for, and in words why it is that one where the settings leave a choice.
+
+    The one that the host has, where that is known; else the newest that is declared. None where nothing matches.
+    """
+    from deployer.sglang.catalogue import catalogue
+    from deployer.sglang.version import Unreadable, is_release
+
+    if is_release(declared):
+        differs = installed and installed != declared
+        return installed or declared, f"planned for {installed}, which the host has" if differs else ""
+    if installed:
+        return installed, f"planned for {installed}, which the host has"
+    try:
+        matching = catalogue().matching(declared)
+    except Unreadable:
+        return None, ""
+    if not matching:
+        return None, ""
+    others = f" of {len(matching)} releases in \"{declared}\"" if len(matching) > 1 else f" in \"{declared}\""
+    return matching[-1], f"planned for {matching[-1]}, the newest{others}; --sglang V for another"
 
 
 @dataclass(frozen=True)

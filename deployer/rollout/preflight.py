@@ -12,7 +12,7 @@ from deployer.protocol.codec import Unknown
 from deployer.protocol.facts import Facts, Gpu
 from deployer.protocol.finding import Finding, Level
 from deployer.render.model import Release
-from deployer.rollout import in_the_way
+from deployer.rollout import drift, in_the_way
 from deployer.rollout.units import argument
 from deployer.settings.model import UnitSettings
 from deployer.sglang import checkpoint, fits
@@ -32,7 +32,7 @@ def judge(settings: UnitSettings, release: Release, facts: Facts, *, overwrite_d
         *_systemd(facts), *_version(settings, facts), *_disk(facts), *_port(settings, release, facts),
         *_gpus(settings, facts), *_holders(settings, facts, scope, hypervisor), *_memory(settings, facts),
         *_checkpoint(settings, facts),
-        *(() if overwrite_drift else _drift(facts)), *facts.findings,
+        *(() if overwrite_drift else _drift(settings, release, facts)), *facts.findings,
     ]
     order = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2}
     placed = [finding.at(settings.spans.where(finding.key)) if settings.spans and finding.key else finding
@@ -179,10 +179,14 @@ def lowest(declared: str) -> str | None:
         return None
 
 
-def _drift(facts: Facts) -> Iterator[Finding]:
+def _drift(settings: UnitSettings, release: Release, facts: Facts) -> Iterator[Finding]:
+    if not facts.unit.drift:
+        return
+    declared = drift.taken_over(settings, release, facts)
+    hint = ("the settings declare it by now: push --overwrite-drift" if declared else
+            "deployer diff shows it; deployer adopt takes it over; push --overwrite-drift discards it")
     for finding in facts.unit.drift:
-        yield Finding(finding.code, Level.ERROR, finding.message,
-                      hint="deployer diff shows it; deployer adopt takes it over; push --overwrite-drift discards it")
+        yield Finding(finding.code, Level.ERROR, finding.message, hint=hint)
 
 
 def _int(value: Any, default: int) -> int:

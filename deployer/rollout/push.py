@@ -9,7 +9,7 @@ from deployer.protocol.codec import from_plain, to_plain
 from deployer.protocol.finding import Finding, Level
 from deployer.protocol.outcome import Outcome
 from deployer.protocol.records import dataclass
-from deployer.rollout import hooks, identity, own_release, preflight
+from deployer.rollout import drift, hooks, identity, own_release, preflight
 from deployer.rollout import secrets as secret_room
 from deployer.rollout.changes import Changes, changes
 from deployer.rollout.clean import free_hidden
@@ -49,10 +49,11 @@ def push(contact: Contact, declared: Declared, secrets: Secrets, options: Option
     view.tell(name, "plan", {"unit": settings.unit, "changes": todo.words(), "first": todo.first,
                              "files": [{"path": change.path, "kind": change.kind} for change in todo.files]})
     errors = tuple(finding for finding in findings if finding.level is Level.ERROR)
-    if options.dry_run:
-        return _dry(contact, declared, todo, errors)
+    again = drift.again(name, settings, declared.release, survey.facts, errors)
     if errors:
-        return refused(name, settings.unit, errors)
+        return refused(name, settings.unit, errors, again)
+    if options.dry_run:
+        return _dry(contact, declared, todo)
     if not todo and not options.restart:
         report = verify_now(contact, declared, settle=0.0)
         if report.outcome is not Outcome.VERIFY_FAILED:
@@ -134,10 +135,8 @@ def _placed(declared: Declared, examined: dict[str, Any]) -> list[Finding]:
     return [finding.at(spans.where(finding.key)) if spans and finding.key else finding for finding in found]
 
 
-def _dry(contact: Contact, declared: Declared, todo: Changes, errors: tuple[Finding, ...]) -> Report:
+def _dry(contact: Contact, declared: Declared, todo: Changes) -> Report:
     name, unit = contact.host.name, declared.settings.unit
-    if errors:
-        return refused(name, unit, errors)
     text = f"would change: {todo.words()}" if todo else "nothing to change"
     return Report(name, unit, Outcome.NOTHING_TO_DO, text, "nothing was changed (--dry-run)",
                   f"deployer push {name} -u {declared.settings.name}" if todo else "",

@@ -16,7 +16,7 @@ from deployer.settings.host_keys import UNIT_NAME
 from deployer.settings.model import Host, UnitSettings
 from deployer.settings.overlay import Overlaid
 from deployer.settings.sink import PlacedSpans, Sink, any_error, nearest
-from deployer.settings.unit import build
+from deployer.settings.unit import build, build_readable
 from deployer.settings.unit_keys import UNIT
 
 HOSTS_FILE = "hosts.toml"
@@ -24,10 +24,14 @@ HOSTS_FILE = "hosts.toml"
 
 @dataclass(frozen=True)
 class Loaded:
-    """``settings`` is None where there is an error among ``findings``."""
+    """``settings`` is None where there is an error among ``findings``.
+
+    ``readable``: then what else could be read, so that it can be judged too; the version is "" where it could not.
+    """
 
     settings: UnitSettings | None
     findings: tuple[Finding, ...] = ()
+    readable: UnitSettings | None = None
 
 
 class Workspace:
@@ -107,7 +111,8 @@ class Workspace:
             sink.take(Finding("bad-unit-name", Level.ERROR, message, (), Where(str(file), 1, 1), hint))
         written = UNIT.read(data, (), sink)
         if any_error(sink.findings):
-            return Loaded(None, tuple(sink.findings))
+            readable = replace(build_readable(file.stem, data, Sink(placed, UNIT), self.root, file), spans=placed)
+            return Loaded(None, tuple(sink.findings), readable)
         settings = build(file.stem, written, self.root, file)
         return Loaded(replace(settings, spans=placed), tuple(sink.findings))
 

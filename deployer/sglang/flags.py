@@ -40,9 +40,12 @@ def judge(
 
     ``secrets`` are names of arguments whose values come from elsewhere: their names alone are judged, under
     ``("secrets", NAME)``. ``key`` gives an argument's path in the settings. Findings about the release have the key
-    ``(program, "version")``. ``known`` stands in for the packaged catalogue.
+    ``(program, "version")``. ``known`` stands in for the packaged catalogue. Where ``declared`` is "" (the settings do
+    not say it, which is an error by itself), the findings are those that hold for every release.
     """
     known = known or catalogue(program)
+    if not declared:
+        return _of_every_release(_Judged(known, known.releases, ""), args, key)
     meant, findings = releases.meant(known, declared)
     if not meant:
         return findings
@@ -58,6 +61,10 @@ def judge(
     return findings
 
 
+def _of_every_release(judged: _Judged, args: Mapping[str, Any], key: Callable[[str], Key]) -> list[Finding]:
+    return [finding for name, value in args.items() for finding in judged.argument(name, value, key(name), every=True)]
+
+
 class _Judged:
     """``meant`` are the releases to judge by, oldest first; never empty."""
 
@@ -67,8 +74,11 @@ class _Judged:
         self.declared = declared
         self.title = TITLES[known.program]
 
-    def argument(self, name: str, value: Any, key: Key, value_known: bool = True) -> list[Finding]:
-        """One argument in every release; releases that say the same share a finding."""
+    def argument(
+        self, name: str, value: Any, key: Key, value_known: bool = True, every: bool = False
+    ) -> list[Finding]:
+        """One argument in every release; releases that say the same share a finding. ``every``: what all of them say.
+        """
         by_words: dict[tuple[str, Level, str], tuple[Verdict, list[str]]] = {}
         of_flag: dict[int, list[Verdict]] = {}                           # releases that register it alike agree
         for release in self.meant:
@@ -80,7 +90,8 @@ class _Judged:
                 words = (verdict.code, verdict.level, verdict.said)
                 found = by_words[words][1] if words in by_words else []
                 by_words[words] = (verdict, [*found, release])           # the newest release's hint counts
-        return [self._finding(verdict, found, key) for verdict, found in by_words.values()]
+        return [self._finding(verdict, found, key) for verdict, found in by_words.values()
+                if not every or len(found) == len(self.meant)]
 
     def _finding(self, verdict: Verdict, found: list[str], key: Key) -> Finding:
         words = runs(found, self.known.releases)

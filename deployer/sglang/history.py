@@ -122,6 +122,25 @@ def takes(flag: Flag) -> str:
     return numbers.get(flag.nargs, f"{flag.nargs} values: ") + kind
 
 
+_WORDS = {
+    "int": "whole number", "human_readable_int": "whole number", "float": "number", "bool": "yes/no",
+    "json.loads": "JSON", "json_list_type": "JSON list", "parse_cuda_graph_config_arg": "JSON object",
+}
+"""The release's own names of types in the words of who writes the value; everything else is text."""
+
+
+def in_a_word(flag: Flag) -> str:
+    """What an argument takes, for a column of a table: its choices, or the kind of value."""
+    if not flag.takes_value:
+        return "switch"
+    if flag.choices:
+        return ", ".join(map(str, flag.choices))
+    word = _WORDS.get(flag.type, "text")
+    if flag.nargs in ("+", "*") or (isinstance(flag.nargs, int) and flag.nargs > 1):
+        return f"{word}s" if word.endswith("number") else f"list of {word}"
+    return word
+
+
 def shown(value: Any) -> str:
     """A default as a person reads it."""
     if value is None:
@@ -179,7 +198,7 @@ def as_table(found: Iterable[Entry]) -> list[Mapping[str, str]]:
         elif each.deprecated:
             fate = f"deprecated since {each.deprecated}"
         rows.append({
-            "name": flag.name, "takes": flag.type if flag.takes_value else "switch",
+            "name": flag.name, "takes": in_a_word(flag),
             "default": shown(flag.default) if flag.takes_value else "", "since": each.since,
             "fate": fate + (f", now {each.successor}" if each.successor and fate else ""),
         })

@@ -127,3 +127,26 @@ def test_a_crash_loop_of_days(tmp_path: Path, stage: str) -> None:
     assert (found["skipped_bytes"] > 5_000_000) is (stage == "loading")
     piped = json.loads(run("-", "--json", stdin=file.read_bytes()).stdout)
     assert piped == found
+
+
+@pytest.mark.parametrize("text", [
+    "", "\n\n", "-- No entries --\n", "# A page\n\nwith words about --tp-size\n",
+    'Nov 30 10:00:00 h nginx[7]: 10.0.0.1 "GET / HTTP/1.1" 200\n', '{"MESSAGE": null, "_PID": "7"}\n',
+    "INFO:     127.0.0.1:80 - \"GET /health HTTP/1.1\" 200 OK\n",
+    "Epoch 1: 50%|#####     | 2/4 [00:03<00:03,  1.7s/it]\n", "\x00\x01\x7f\n",
+])
+def test_a_text_without_a_line_of_sglang_is_said_to_be_one(text: str) -> None:
+    done = run("-", stdin=text.encode())
+    said = done.stdout.decode()
+    assert done.returncode == 0 and "still starting" not in said
+    assert said.startswith("not a start-up log: ") and "journalctl -u UNIT" in said
+    found = json.loads(run("-", "--json", stdin=text.encode()).stdout)
+    assert (found["outcome"], found["cause"], found["phases"]) == ("foreign", None, [])
+
+
+@pytest.mark.parametrize("text", [
+    "Nov 30 10:00:00 h systemd[1]: Starting q.service - Q...\n", "[2026-11-30 10:00:00] hello\n",
+    "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:03<00:03,  1.7s/it]\n",
+])
+def test_a_start_is_told_from_its_first_line_on(text: str) -> None:
+    assert "still starting" in run("-", stdin=text.encode()).stdout.decode()

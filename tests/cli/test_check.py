@@ -256,3 +256,39 @@ def test_two_hundred_units_take_three_seconds(tmp_path: Path) -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert ran.returncode == 0, ran.stderr[-500:]
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3.0
+
+
+FAULTY = {
+    "type": 'description = 5\n\n[sglang]\nversion = "0.5.9"\npython = "/opt/python"\n\n',
+    "unknown-key": 'frob = 1\n\n[sglang]\nversion = "0.5.9"\npython = "/opt/python"\n\n',
+    "python": '[sglang]\nversion = "0.5.9"\npython = "opt/python"\n\n',
+    "version": '[sglang]\nversion = 5\npython = "/opt/python"\n\n',
+    "sglang": "",
+}
+
+
+@pytest.mark.parametrize("head", FAULTY.values(), ids=list(FAULTY))
+def test_arguments_are_judged_beside_faults_of_the_same_file(tmp_path: Path, head: str) -> None:
+    unit(tmp_path, "a", head + '[args]\nmodel-path = "/m"\nno-such-argument = 1\nport = 2026-01-01\n\n'
+         '[service]\nRestrt = "no"\n')
+    code, findings = found(tmp_path)
+    codes = [finding["code"] for finding in findings]
+    assert code == 1
+    assert len(codes) == 4 and codes[-3:] == ["unknown-argument", "wrong-type", "unknown-directive"]
+    assert all(finding["line"] and finding["file"].endswith("a.toml") for finding in findings)
+
+
+def test_what_a_fault_itself_brings_about_is_not_reported(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good().replace("[args]", "[arg]"))
+    unit(tmp_path, "b", good().replace('model-path = "/models/m"', "model-path = 2026-01-01"))
+    unit(tmp_path, "c", good().replace("devices = [0]", 'devices = 7\n[service]\nPrivateDevices = true'))
+    unit(tmp_path, "d", good() + '[verify]\ndrain = "x"\n[service]\nTimeoutStopSec = "1s"\n')
+    codes = [finding["code"] for finding in found(tmp_path)[1]]
+    assert codes == ["unknown-key", "wrong-type", "wrong-type", "bad-value"]
+
+
+def test_overrides_with_a_fault_hide_no_argument(tmp_path: Path) -> None:
+    unit(tmp_path, "a", good())
+    (tmp_path / "hosts.toml").write_text('[hosts.g]\nunits = ["a"]\n[hosts.g.overrides.a.args]\nprt = 1\n'
+                                         '[hosts.g.overrides.a.verify]\ndeadline = "1s"\n')
+    assert {finding["code"] for finding in found(tmp_path)[1]} >= {"unknown-argument", "conflict"}

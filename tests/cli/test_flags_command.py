@@ -72,6 +72,23 @@ def test_in_words() -> None:
     assert ran.stderr == ""
 
 
+def test_the_table_says_what_to_write_in_words() -> None:
+    rows = {line.split()[0]: line for line in run("--sglang", "0.5.23").stdout.splitlines()}
+    for name, words in (("--port", "whole number"), ("--model-path", "text"), ("--mem-fraction-static", "number"),
+                        ("--trust-remote-code", "switch"), ("--json-model-override-args", "text"),
+                        ("--grammar-backend", "xgrammar, outlines"), ("--bucket-e2e-request-latency", "numbers")):
+        assert rows[name].split(None, 1)[1].startswith(words), name
+
+
+def test_no_type_of_pythons_is_named() -> None:
+    for words in ((), ("--router",)):
+        table = run(*words).stdout.splitlines()
+        begin, end = table[0].index("TAKES"), table[0].index("DEFAULT")
+        takes = {row[begin:end].strip() for row in table[1:]}
+        assert takes and not takes & {"str", "int", "float", "bool", "json.loads", "nullable_str", "json_list_type"}
+        assert not any(word.startswith(("parse_", "human_")) for word in takes)
+
+
 def test_the_table_names_what_is_gone() -> None:
     ran = run()
     assert ran.returncode == 0

@@ -67,6 +67,14 @@ def test_plain_lines_and_the_summary(capsys: pytest.CaptureFixture[str]) -> None
     ]
 
 
+def test_a_wait_that_has_only_begun_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainView(many=False)
+    for seconds in (0.0, 3.2, 12.0):
+        view.tell("gpu1", "progress", {"text": f"{seconds} s", "seconds": seconds, "memory": []})
+    view.tell("gpu2", "progress", {"text": "waits for the server", "step": "stop"})
+    assert capsys.readouterr().err == "  … 12.0 s\n  … waits for the server\n"
+
+
 def test_several_hosts_have_their_name_in_front(capsys: pytest.CaptureFixture[str]) -> None:
     PlainView(many=True).tell("gpu2", "plan", {"unit": "q.service", "changes": "nothing to change"})
     assert capsys.readouterr().err == "gpu2: q: nothing to change\n"

@@ -35,6 +35,8 @@ def test_hand_edits_are_taken_over(host: Host, operator: Operator) -> None:
     assert data["env"] == {"NCCL_DEBUG": "WARN"}
     assert data["service"] == {"Nice": "3"}
 
+    without = push(operator, host, code=7)
+    assert f"deployer push {host.name} -u qwen --overwrite-drift (the settings declare" in without
     push(operator, host, "--overwrite-drift")
     assert argv(host) == edited
     assert not host.exists(f"{UNIT_FILE}.d/10-hand.conf")

@@ -103,7 +103,7 @@ def test_hand_edits_are_refused_and_shown(host: Host, operator: Operator) -> Non
     said = push(operator, host, code=7)
     assert "was edited by hand" in said and "--overwrite-drift" in said
     diff = operator.deployer("diff", host.name, "-u", UNIT, "--exit-code")
-    assert diff.code == 1 and "-RestartSec=77" in diff.out
+    assert diff.code == 1 and "-RestartSec=10\n+RestartSec=77" in diff.out and "nothing to push" in diff.err
     assert host.state(SERVICE)["MainPID"] == pid
     push(operator, host, "--overwrite-drift")
     assert "RestartSec=77" not in host.read(f"/etc/systemd/system/{SERVICE}")

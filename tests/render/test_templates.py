@@ -76,6 +76,32 @@ def test_a_fault_has_its_place_in_the_template(tmp_path: Path, body: str, code: 
     assert (finding.where.file, finding.where.line) == (str(folder / "sglang.service.j2"), line)
 
 
+@pytest.mark.parametrize(("body", "line", "words"), [
+    ("a\nX={{ unit\nY=1\nZ={{ unit }}\n", 2, "the `{{` here is not closed"),
+    ("a\nX={{ unit\n", 2, "the `{{` here is not closed"),
+    ("a\nX={{ unit\n\n\n# more\n", 2, "the `{{` here is not closed"),
+    ("a\n{% if unit\nY=1\n{% endif %}\n", 2, "the `{%` here is not closed"),
+    ("a\n{% for x in y %}\n{{ x\n{% endfor %}\n", 3, "the `{{` here is not closed"),
+    ("a\n{{ unit }\nb\n", 2, "the `{{` here is not closed"),
+    ("a\n{{ unit %}\nb\n", 2, "the `{{` here is not closed"),
+    ("a\n{# {{ unit }}\nb\n", 2, "the `{#` here is not closed"),
+    ("a\n{% raw %}\n{{\n{% endraw %}\n{{ unit\nb\n", 5, "the `{{` here is not closed"),
+    ("a\n{% if unit %}\nY\n\n\n", 2, "the block `if` here is not closed"),
+    ("a\n{% if unit %}\n{% if unit %}\n{% endif %}\nY\n", 2, "the block `if` here is not closed"),
+    ("a\n{%- for x in [] %}\n{{ x }}\n\n", 2, "the block `for` here is not closed"),
+    # Jinja's own place is the right one.
+    ("a\n{{ unit\n unit }}\n", 3, "expected token 'end of print statement', got 'unit'"),
+    ("a\n{{ {'a': {'b': 1}} }}\n{% endif %}\n", 3, "Encountered unknown tag 'endif'."),
+    ("a\n{{ unit }}\n{{ unit | }}\n{{ unit\n", 3, "expected token 'name', got 'end of print statement'"),
+])
+def test_what_is_not_closed_has_its_place_where_it_was_opened(
+    tmp_path: Path, body: str, line: int, words: str,
+) -> None:
+    (finding,) = findings(write(tmp_path, "sglang.service", body))
+    assert finding.where is not None
+    assert (finding.code, finding.where.line, finding.message) == ("template-syntax", line, words)
+
+
 def test_a_fault_in_an_included_template_has_its_place_there(tmp_path: Path) -> None:
     folder = write(tmp_path, "sglang.service", "{% include 'part.j2' %}\n")
     write(tmp_path, "part", "\n{{ nothing }}\n")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from deployer.protocol.expectations import Expectations
 from deployer.protocol.facts import Facts, GpuReading, HostFacts, InstalledFile, UnitFacts
-from deployer.protocol.finding import Finding, Level, Where
+from deployer.protocol.finding import Finding
 from deployer.render.model import File, Release, SecretText
-from deployer.rollout.changes import arguments, changes, hand_edits
+from deployer.rollout.changes import arguments, changes
 
 PATH = "/etc/systemd/system/q.service"
 SECRET = "/etc/deployer/q/sglang.yaml"
@@ -52,12 +52,6 @@ def test_files_that_are_too_many_are_removed() -> None:
         UNIT, KEY,
         InstalledFile(dropin, "z", 0o644, "root:root", "[Service]\n")), False)
     assert [(change.path, change.kind) for change in found.files] == [(dropin, "removed")]
-
-
-def test_hand_edits_are_apart() -> None:
-    edit = Finding("drift-edited", Level.ERROR, "edited", where=Where(PATH))
-    edited = InstalledFile(PATH, "x", 0o644, "root:root", "a\n")
-    assert hand_edits(facts(edited, drift=(edit,))) == [edited]
 
 
 def test_values_of_several_words_belong_together() -> None:

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from deployer.rollout.plan import Machine, forecast
+from deployer.rollout.plan import Machine, chosen, forecast
 from deployer.settings.model import UnitSettings, Venv
+from deployer.sglang.catalogue import catalogue
 
 KIMI = {"architectures": ["K"], "text_config": {
     "num_hidden_layers": 61, "num_attention_heads": 64, "num_key_value_heads": 64, "kv_lora_rank": 512,
@@ -51,15 +52,37 @@ def test_more_and_less_memory_fraction() -> None:
     assert less < (found.columns[0].tokens or 0) < more
 
 
-@pytest.mark.parametrize(("given", "size", "machine", "words"), [
-    ({}, WEIGHTS, Machine(97887, 8), "no readable config.json"),
-    (texts(KIMI), None, Machine(97887, 8), "the size of the checkpoint's weights is not known"),
-    (texts(KIMI), WEIGHTS, Machine(97887, 4), "8 ranks need 8 GPUs, there are 4"),
-    (texts({"num_hidden_layers": 2, "mamba_d_state": 16}), WEIGHTS, Machine(97887, 8), "Mamba layers"),
+@pytest.mark.parametrize(("given", "size", "machine", "words", "hint"), [
+    ({}, WEIGHTS, Machine(97887, 8), "no readable config.json", "--config DIR"),
+    (texts(KIMI), None, Machine(97887, 8), "the size of the checkpoint's weights is not known", "--weights SIZE"),
+    (texts(KIMI), WEIGHTS, Machine(97887, 4), "8 ranks need 8 GPUs, there are 4", "--gpus N"),
+    (texts({"num_hidden_layers": 2, "mamba_d_state": 16}), WEIGHTS, Machine(97887, 8), "Mamba layers", ""),
 ])
 def test_no_number_where_something_is_missing(
-    given: dict[str, str], size: int | None, machine: Machine, words: str,
+    given: dict[str, str], size: int | None, machine: Machine, words: str, hint: str,
 ) -> None:
     found = forecast(unit(), "0.5.9", given, size, machine)
     assert words in found.missing
+    assert hint in found.hint and bool(hint) is bool(found.hint)
     assert found.columns == ()
+
+
+@pytest.mark.parametrize(("declared", "installed", "release", "words"), [
+    ("0.5.9", None, "0.5.9", ""),
+    ("0.5.9", "0.5.9", "0.5.9", ""),
+    ("0.5.9", "0.5.8", "0.5.8", "planned for 0.5.8, which the host has"),
+    (">=0.5.4,<0.5.10", "0.5.6", "0.5.6", "planned for 0.5.6, which the host has"),
+    ("==0.5.9", None, "0.5.9", "planned for 0.5.9, the newest in \"==0.5.9\"; --sglang V for another"),
+    (">=99", None, None, ""),
+    ("nonsense", None, None, ""),
+])
+def test_the_release_that_is_planned_for_is_said(
+    declared: str, installed: str | None, release: str | None, words: str,
+) -> None:
+    assert chosen(declared, installed) == (release, words)
+
+
+def test_of_a_specifier_the_newest_release_counts() -> None:
+    release, words = chosen(">=0.5.4", None)
+    assert release == catalogue().newest
+    assert words.startswith(f"planned for {release}, the newest of ") and '">=0.5.4"' in words

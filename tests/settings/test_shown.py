@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from deployer.cli.console import finding_lines
+from deployer.errors import SettingsError
+from deployer.rollout.secrets import resolve
 from deployer.settings.workspace import Workspace
 
 HEAD = '[sglang]\nversion = "0.5.9"\npython = "/x"\n'
@@ -53,9 +55,32 @@ def test_wide_characters_take_two_columns(tmp_path: Path) -> None:
         "[secrets]\nHF_TOKEN = 12CANARY-1234",
         '[secrets]\nHF_TOKEN = "CANARY-1234',
         '[args]\napi-key = "x" CANARY-1234',
+        '[secrets]\nHF_TOKEN = { fle = "CANARY-1234" }',
+        '[secrets]\nHF_TOKEN = { file = "x", x = "CANARY-1234" }',
+        '[secrets]\nHF_TOKEN = { file = ["CANARY-1234"] }',
+        "[secrets]\nHF_TOKEN = { token = 1234 }",
     ],
 )
 def test_a_secret_in_the_settings_is_not_shown(tmp_path: Path, text: str) -> None:
     findings = shown(tmp_path, HEAD + text + "\n")
     assert findings
     assert "1234" not in "\n".join(line for lines in findings for line in lines)
+
+
+@pytest.mark.parametrize(("line", "expected"), [
+    ('api-key = { file = "secrets/none.key" }', 'api-key = { file = "secrets/none.key" }'),
+    ("HF_TOKEN={file='a b'}  # CANARY-1234", "HF_TOKEN={file='a b'}"),
+    ('HF_TOKEN = { env = "NO_SUCH_VARIABLE" }', 'HF_TOKEN = { env = "NO_SUCH_VARIABLE" }'),
+    ('HF_TOKEN.file = "secrets/none"', 'HF_TOKEN.file = "secrets/none"'),
+    ('HF_TOKEN = { command = ["false", "CANARY-1234"] }', 'HF_TOKEN = { command = ["[redacted]", "[redacted]"] }'),
+])
+def test_where_a_secret_should_be_is_shown(tmp_path: Path, line: str, expected: str) -> None:
+    assert shown(tmp_path, f"{HEAD}[secrets]\n{line}\n") == []
+    settings = Workspace.find(tmp_path).load_unit("x").settings
+    assert settings is not None
+    with pytest.raises(SettingsError) as caught:
+        resolve(settings)
+    (finding,) = caught.value.findings
+    _, source, mark, *_ = finding_lines(finding)
+    assert source == f"    5 | {expected}"
+    assert source[mark.index("^") : mark.rindex("^") + 1] in ("api-key", "HF_TOKEN", "HF_TOKEN.file")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from deployer.agent.door import run
 from deployer.agent.store import files
@@ -65,7 +65,20 @@ def unit_facts(store: Store, unit: str) -> UnitFacts:
         name=unit, state=state, files=present, current=current.number if current else None,
         digest=current.digest if current else "", drift=tuple(edits),
         releases=tuple(public(manifest) for manifest in store.manifests(unit)),
+        pushed=tuple(pushed(store, current, edits)) if current and edits else (),
     )
+
+
+def pushed(store: Store, current: Manifest, edits: Sequence[Finding]) -> Iterator[InstalledFile]:
+    """The files of the release that were edited or removed by hand, as it set them. A secret one gives no text."""
+    concerned = {finding.where.file for finding in edits if finding.where}
+    for index, file in enumerate(current.files):
+        if file.path in concerned:
+            try:
+                text = None if file.secret else _text(store.data(current, index))
+            except (OSError, ValueError):
+                text = None
+            yield InstalledFile(file.path, file.sha256, file.mode, file.owner, text)
 
 
 def drift(current: Manifest, present: Sequence[InstalledFile], state: Dict[str, str]) -> List[Finding]:

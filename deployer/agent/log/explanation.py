@@ -7,6 +7,8 @@ from typing import Any, Dict, Optional, Tuple
 from deployer.protocol.records import dataclass, field
 
 READY, FAILED, STARTING, STOPPED = "ready", "failed", "starting", "stopped"
+FOREIGN = "foreign"
+"""Of a whole text that was given to be explained: no line of it comes from SGLang or systemd."""
 
 
 @dataclass(frozen=True)

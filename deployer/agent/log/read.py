@@ -174,6 +174,16 @@ class LogReader:
         return bool(start.evidence.fatal or start.start_timeout or start.unbound or start.ended or start.limit)
 
     @property
+    def heard(self) -> bool:
+        """Whether any line came from SGLang, or from systemd about a unit."""
+        start, known = self._start, self._start.known
+        batch = any("ecode batch" in line or "refill batch" in line for line in (*self._skipped, *start.tail))
+        return bool(
+            batch or self._past or start.ran or start.unit or start.begun_by or start.stop_asked or start.ended
+            or known.timeline.current or known.shard_bars or (known.bar and "apturing" in known.bar.name)
+        )
+
+    @property
     def cause(self) -> Optional[str]:
         """The cause as soon as it is certain: a known one, or any once the main process is gone."""
         if not self.fatal:
