@@ -98,6 +98,9 @@ class Board:
         self.notes.append("connected again" if data["state"] == "done" else lost)
         self.notes = self.notes[-4:]
 
+    def _on_turn(self, data: dict[str, Any]) -> None:
+        self._row("turn", "turn", str(data["state"]), str(data["text"]), data.get("seconds"))
+
     def _on_hook(self, data: dict[str, Any]) -> None:
         name = f"hook {data['when']}: {' '.join(data['command'])}"
         self._row(name, name, str(data["state"]), str(data.get("text", "")), None)

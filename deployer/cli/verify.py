@@ -9,7 +9,6 @@ import click
 from deployer.cli import run_hosts
 from deployer.protocol import records
 from deployer.protocol.outcome import Outcome
-from deployer.rollout.many import Pace
 from deployer.rollout.view import Report, View
 from deployer.settings.model import Host
 
@@ -54,4 +53,4 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
         good = report.outcome is Outcome.NOTHING_TO_DO
         return records.replace(report, data={**report.data, "word": "good"}) if good else report
 
-    return run_hosts.run(hosts, act, as_json=as_json, pace=Pace(8, len(hosts), canary=False))
+    return run_hosts.run(hosts, act, as_json=as_json)

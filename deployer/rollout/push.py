@@ -20,6 +20,9 @@ from deployer.rollout.units import Declared
 from deployer.rollout.verify import reached, verify_now
 from deployer.rollout.view import Report
 
+FRESH = 5.0
+"""Seconds for which what was seen of a host will do; one that waited longer for its turn is looked at again."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -64,6 +67,8 @@ def push(contact: Contact, declared: Declared, secrets: Secrets, options: Option
         errors = tuple(finding for finding in findings if finding.level is Level.ERROR)
         if errors:
             return refused(name, settings.unit, errors)
+    if contact.turn() > FRESH:
+        return push(contact, declared, secrets, options)
     return act(contact, declared, secrets, survey, options, examined.get("identity") or {})
 
 

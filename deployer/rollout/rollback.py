@@ -18,6 +18,7 @@ SERVED = ("done", "found", "replaced")
 def rollback(contact: Contact, unit: str, to: int | None, *, overwrite_drift: bool = False) -> Report:
     """Goes back to release ``to``, or to the one that served before the current. Raises HostError, LockedError."""
     host = contact.host.name
+    contact.turn()
     survey = contact.ask_facts(unit)
     if survey.facts.transaction:
         contact.settle_interrupted(survey.facts.transaction)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from pathlib import Path
 
 from deployer.errors import SettingsError, UsageError
 from deployer.protocol.finding import Finding, Level
@@ -52,12 +52,25 @@ def unit_names(workspace: Workspace, host: Host, asked: Sequence[str]) -> list[s
 
 def declare(workspace: Workspace, host: Host, name: str) -> Declared:
     """Loads, checks and renders. Raises SettingsError with every finding when one of them is an error."""
-    from deployer.render.release import render
-    from deployer.rollout.check import check_unit
+    stem = workspace.unit_file(name).stem
+    made = _made(workspace, stem, host) if stem in host.overrides else _alike(workspace, stem)
+    return Declared(host, *made)
 
-    loaded = workspace.load_unit(name, host)
-    findings = list(check_unit(workspace, loaded, host))
-    if loaded.settings is None or any(finding.level is Level.ERROR for finding in findings):
-        raise SettingsError(f"the settings of {name} cannot be pushed", findings, hint=f"deployer check {name}")
-    templates: Path | None = workspace.templates
-    return Declared(host, loaded.settings, render(loaded.settings, templates), tuple(findings))
+
+Made = tuple[UnitSettings, Release, tuple[Finding, ...]]
+
+
+@functools.lru_cache(maxsize=1024)
+def _alike(workspace: Workspace, stem: str) -> Made:
+    """The unit as it is on every host that overrides nothing of it: read and rendered once for all of them."""
+    return _made(workspace, stem, None)
+
+
+def _made(workspace: Workspace, stem: str, host: Host | None) -> Made:
+    from deployer.rollout.check import judge_unit
+
+    loaded = workspace.load_unit(stem, host)
+    findings, release = judge_unit(workspace, loaded)
+    if loaded.settings is None or release is None or any(finding.level is Level.ERROR for finding in findings):
+        raise SettingsError(f"the settings of {stem} cannot be pushed", findings, hint=f"deployer check {stem}")
+    return loaded.settings, release, tuple(findings)

@@ -13,7 +13,9 @@ class View(Protocol):
     """Whoever watches: a terminal, plain lines, or JSON. Called from several threads, one a host."""
 
     def tell(self, host: str, event: str, data: dict[str, Any]) -> None:
-        """``event``: connect, finding, plan, step, gate, progress, log, rollback, recovery, hook, reconnect, result."""
+        """``event``: connect, finding, plan, step, gate, progress, log, rollback, recovery, hook, reconnect,
+        turn, result.
+        """
         ...
 
 
