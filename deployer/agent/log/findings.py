@@ -84,14 +84,16 @@ def compile_advice(known: Known) -> str:
 
 def stalled_shard(bars: List[Tuple[int, int, int, str]]) -> Optional[str]:
     """The bar at which the time for one shard jumped by at least 5 minutes beyond what shards take; None if nowhere."""
-    from statistics import median
-
     steps: List[Tuple[float, float, str]] = []
     for index in range(1, len(bars)):
         (done, total, elapsed, _), (done2, total2, elapsed2, text) = bars[index - 1], bars[index]
         if total == total2 and done2 > done and elapsed2 >= elapsed:
             steps.append((float(elapsed2 - elapsed), float(done2 - done), text))
-    usual = median(seconds / shards for seconds, shards, _ in steps) if len(steps) > 1 else 0.0
+    usual = 0.0
+    if len(steps) > 1:
+        from statistics import median  # loads fractions and decimals: only for bars that there are
+
+        usual = median(seconds / shards for seconds, shards, _ in steps)
     for seconds, shards, text in steps:
         beyond = seconds - usual * shards
         if beyond >= (300 if len(steps) > 1 else 600) and beyond >= 4 * usual * min(shards, 4.0):
