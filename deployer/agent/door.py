@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import subprocess
+import threading
 import time
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar
+
+from deployer.protocol import records
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -19,6 +21,9 @@ ENVIRONMENT = {
 }
 TIMED_OUT = 124
 NOT_FOUND = 127
+
+
+T = TypeVar("T")
 
 
 class Refusal(Exception):
@@ -35,7 +40,7 @@ Emit = Callable[[str, Dict[str, Any]], None]
 """How an operation tells what happens meanwhile: the event's name and its data."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Ran:
     """What a program left: ``code`` is its exit status, 124 for the time limit, 127 where it is not there."""
 
@@ -82,6 +87,32 @@ def run(
     except subprocess.TimeoutExpired:
         out, err, code = _end(process), b"", TIMED_OUT
     return Ran(argv, code, _decode(out), _decode(err), time.monotonic() - begun)
+
+
+def begin(act: Callable[..., T], *args: Any) -> Callable[[], T]:
+    """Runs ``act`` aside; what is given back waits for its result, or raises what it raised.
+
+    The thread ends with the process: an operation that is stopped meanwhile does not wait for a driver that hangs.
+    """
+    results: List[T] = []
+    failures: List[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(act(*args))
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+
+    def wait() -> T:
+        thread.join()
+        if failures:
+            raise failures[0]
+        return results[0]
+
+    return wait
 
 
 def _end(process: "subprocess.Popen[bytes]") -> bytes:

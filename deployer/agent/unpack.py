@@ -212,4 +212,4 @@ def arrive(source: BinaryIO, mark: str, name: str, base: str) -> None:
         raise SystemExit(98) from None
     sys.stdout.write("{} run\n".format(mark))
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-IS", "-X", "utf8", target, "serve"])
+    os.execv(sys.executable, [sys.executable, "-IS", "-X", "utf8", os.path.join(target, "__main__.py"), "serve"])

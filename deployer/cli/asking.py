@@ -9,7 +9,7 @@ from deployer.cli import run_hosts
 from deployer.cli.views import summary
 from deployer.protocol.outcome import Outcome
 from deployer.rollout.contact import Contact
-from deployer.rollout.many import Pace, code, on_hosts
+from deployer.rollout.many import code, on_hosts
 from deployer.rollout.view import Report
 from deployer.settings.model import Host
 
@@ -30,7 +30,7 @@ def ask_hosts(hosts: Sequence[Host], ask: Callable[[Contact], Any], view: Any = 
             answers[host.name] = ask(contact)
         return [Report(host.name, "", Outcome.NOTHING_TO_DO)]
 
-    reports = on_hosts(hosts, act, Pace(8, len(hosts), canary=False))
+    reports = on_hosts(hosts, act, 8)
     for report in reports:
         if report.outcome is not Outcome.NOTHING_TO_DO:
             summary(report)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from deployer.cli import run_hosts
-from deployer.rollout.many import Pace
 from deployer.rollout.view import Report, View
 from deployer.settings.model import Host
 
@@ -33,4 +32,4 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
 
         ask_what_now(list(hosts), view)
 
-    return run_hosts.run(hosts, act, as_json=as_json, pace=Pace(8, len(hosts), canary=False), interrupted=interrupted)
+    return run_hosts.run(hosts, act, as_json=as_json, interrupted=interrupted)

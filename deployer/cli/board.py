@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deployer.cli.views import STEPS
+from deployer.protocol.records import dataclass, field, replace
 
 VERIFYING = (STEPS["verify"], STEPS["back-verify"])
 """The steps below which the gates stand."""
@@ -137,6 +137,9 @@ class Board:
         lost = f"connection lost ({data.get('text')}): the host goes on by itself"
         self.notes.append("connected again" if data["state"] == "done" else lost)
         self.notes = self.notes[-4:]
+
+    def _on_turn(self, data: dict[str, Any]) -> None:
+        self._row("turn", "turn", str(data["state"]), str(data["text"]), data.get("seconds"))
 
     def _on_hook(self, data: dict[str, Any]) -> None:
         name = f"hook {data['when']}: {' '.join(data['command'])}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from deployer.cli import console, run_hosts
 from deployer.cli.complete import units as complete_units
 from deployer.errors import DeployerError, SettingsError, UsageError
+from deployer.protocol.records import replace
 
 
 @click.command("plan")

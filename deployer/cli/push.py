@@ -6,7 +6,6 @@ import click
 
 from deployer.cli import run_hosts
 from deployer.cli.console import say
-from deployer.rollout.many import Pace
 from deployer.rollout.view import Report, View
 from deployer.settings.model import Host
 
@@ -41,23 +40,17 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
     # Everything declared is read and judged before the first connection.
     declared = {host.name: [declare(space, host, name) for name in unit_names(space, host, units)] for host in hosts}
     held = {host.name: [secret_room.resolve(entry.settings) for entry in declared[host.name]] for host in hosts}
-    under_way: set[tuple[str, str]] = set()
+    under_way = run_hosts.UnderWay(hosts, max_failures)
 
     def act(host: Host, view: View) -> list[Report]:
-        with run_hosts.open_contact(host, view, ctx) as contact:
-            reports = []
-            for entry, secrets in zip(declared[host.name], held[host.name], strict=True):
-                under_way.add((host.name, entry.settings.unit))
-                reports.append(push(contact, entry, secrets, wanted))
-                under_way.discard((host.name, entry.settings.unit))
+        with run_hosts.open_contact(host, view, ctx, under_way.turn(host, view)) as contact:
+            reports = [push(contact, entry, secrets, wanted)
+                       for entry, secrets in zip(declared[host.name], held[host.name], strict=True)]
+            under_way.ended(host)
             return reports
 
-    def interrupted(view: View) -> None:
-        from deployer.cli.interrupt import ask_what_now
-
-        ask_what_now([host for host in hosts if any(name == host.name for name, _ in under_way)], view)
-
-    code = run_hosts.run(hosts, act, as_json=as_json, pace=Pace(parallel, max_failures), interrupted=interrupted)
+    code = run_hosts.run(hosts, act, as_json=as_json, parallel=parallel, turns=under_way.turns,
+                         interrupted=under_way.interrupted)
     if code == 0 and wanted.dry_run:
         say("dry run: nothing was changed")
     return code

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from deployer.cli import run_hosts
-from deployer.rollout.many import Pace
 from deployer.rollout.view import Report, View
 from deployer.settings.model import Host
 
@@ -32,14 +31,14 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
     hosts = space.resolve(names)
     wanted = {host.name: unit_names(space, host, units) for host in hosts}
 
+    under_way = run_hosts.UnderWay(hosts, max_failures)
+
     def act(host: Host, view: View) -> list[Report]:
-        with run_hosts.open_contact(host, view) as contact:
-            return [rollback(contact, f"{name}.service", to, overwrite_drift=overwrite_drift)
-                    for name in wanted[host.name]]
+        with run_hosts.open_contact(host, view, turn=under_way.turn(host, view)) as contact:
+            reports = [rollback(contact, f"{name}.service", to, overwrite_drift=overwrite_drift)
+                       for name in wanted[host.name]]
+            under_way.ended(host)
+            return reports
 
-    def interrupted(view: View) -> None:
-        from deployer.cli.interrupt import ask_what_now
-
-        ask_what_now(list(hosts), view)
-
-    return run_hosts.run(hosts, act, as_json=as_json, pace=Pace(parallel, max_failures), interrupted=interrupted)
+    return run_hosts.run(hosts, act, as_json=as_json, parallel=parallel, turns=under_way.turns,
+                         interrupted=under_way.interrupted)

@@ -14,7 +14,8 @@ import click
 from deployer.cli import console
 from deployer.cli.views import JsonView, PlainView
 from deployer.rollout.contact import Contact
-from deployer.rollout.many import Pace, code, on_hosts
+from deployer.rollout.many import code, on_hosts
+from deployer.rollout.turns import Turns
 from deployer.rollout.view import Report, View
 from deployer.settings.model import Host
 from deployer.settings.workspace import Workspace
@@ -61,7 +62,7 @@ def pace_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--max-failures", default=0, show_default=True, type=click.IntRange(0),
                      help="Begin no further host after more failures than this."),
         click.option("--parallel", default=4, show_default=True, type=click.IntRange(1), metavar="N",
-                     help="Hosts at a time; with several, the first goes alone."),
+                     help="Hosts at a time; of several to be changed, the first goes alone."),
     ):
         command = option(command)
     return command
@@ -83,13 +84,49 @@ def _asker() -> Any:
     return TerminalAsk()
 
 
-def open_contact(host: Host, view: View, ctx: click.Context | None = None) -> Contact:
+def open_contact(host: Host, view: View, ctx: click.Context | None = None,
+                 turn: Callable[[], float] = lambda: 0.0) -> Contact:
     """With ``ctx`` other hosts can be reached from it, by the names of the command's workspace."""
     from deployer.remote.session import open_session
 
     reach = (lambda name: open_contact(hosts(ctx, (name,))[0], view)) if ctx is not None else None
     asker().around = getattr(view, "paused", contextlib.nullcontext)
-    return Contact(host, lambda: open_session(host, asker()), view, reach=reach)
+    return Contact(host, lambda: open_session(host, asker()), view, reach=reach, turn=turn)
+
+
+class UnderWay:
+    """Which hosts have had their turn: those on which something may have begun, for Ctrl-C."""
+
+    def __init__(self, hosts: Sequence[Host], max_failures: int) -> None:
+        self.turns = Turns([host.name for host in hosts], max_failures)
+        self._hosts = hosts
+        self._names: set[str] = set()
+
+    def turn(self, host: Host, view: View) -> Callable[[], float]:
+        """What the host's contact calls before it changes anything."""
+        def take() -> float:
+            said: list[str] = []
+
+            def told(text: str) -> None:
+                if text not in said:
+                    said.append(text)
+                    view.tell(host.name, "turn", {"state": "waiting", "text": text})
+
+            waited = self.turns.take(host.name, told)
+            self._names.add(host.name)
+            if said:
+                view.tell(host.name, "turn", {"state": "done", "text": "", "seconds": waited})
+            return waited
+
+        return take
+
+    def ended(self, host: Host) -> None:
+        self._names.discard(host.name)
+
+    def interrupted(self, view: View) -> None:
+        from deployer.cli.interrupt import ask_what_now
+
+        ask_what_now([host for host in self._hosts if host.name in self._names], view)
 
 
 def view_for(hosts: Sequence[Host], as_json: bool) -> Any:
@@ -103,8 +140,8 @@ def view_for(hosts: Sequence[Host], as_json: bool) -> Any:
     return PlainView(len(hosts) > 1)
 
 
-def run(hosts: Sequence[Host], act: Callable[[Host, View], list[Report]], *, as_json: bool, pace: Pace,
-        interrupted: Callable[[View], None] | None = None) -> int:
+def run(hosts: Sequence[Host], act: Callable[[Host, View], list[Report]], *, as_json: bool, parallel: int = 8,
+        turns: Turns | None = None, interrupted: Callable[[View], None] | None = None) -> int:
     """Runs ``act`` on the hosts under a view; the exit code. Ctrl-C is handed to ``interrupted``, a second one ends."""
     view = view_for(hosts, as_json)
     done: list[list[Report]] = []
@@ -114,7 +151,7 @@ def run(hosts: Sequence[Host], act: Callable[[Host, View], list[Report]], *, as_
 
     def work() -> None:
         try:
-            done.append(on_hosts(hosts, lambda host: act(host, view), pace))
+            done.append(on_hosts(hosts, lambda host: act(host, view), parallel, turns))
         except BaseException as error:
             fault.append(error)
         finally:

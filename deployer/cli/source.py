@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from pathlib import Path
 
+from deployer.protocol import patterns
 from deployer.protocol.finding import Finding
 from deployer.protocol.redact import MASK, Redactor, is_secret_name
 
 _TEXT = r"""\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'"""
-_LITERAL = re.compile(_TEXT)
-_TOKEN = re.compile(_TEXT + r"|\[[^\[\]]*\]|\{[^{}]*\}|[^\s=,\[\]{}]+|.")
+_LITERAL = patterns.compile(_TEXT)
+_TOKEN = patterns.compile(_TEXT + r"|\[[^\[\]]*\]|\{[^{}]*\}|[^\s=,\[\]{}]+|.")
 # Where a secret is, in any way that TOML has to write it: no secret itself.
-_WHERE = re.compile(r"\s*(?:[\w\"'. -]+=\s*\{\s*)?(?:[\w\"'-]+\s*\.\s*)*(?:file|env)\s*=\s*(?:" + _TEXT + r")\s*\}?\s*")
-_BARE = re.compile(r"(=\s*)[^\s\"'\[{,}][^\s,}]*")
+_WHERE = patterns.compile(
+    r"\s*(?:[\w\"'. -]+=\s*\{\s*)?(?:[\w\"'-]+\s*\.\s*)*(?:file|env)\s*=\s*(?:" + _TEXT + r")\s*\}?\s*"
+)
+_BARE = patterns.compile(r"(=\s*)[^\s\"'\[{,}][^\s,}]*")
 _OF_A_VALUE = ("bad-value", "wrong-type")
-_ASSIGNED = re.compile(r"\s*(?P<name>[\w\"'. -]+?)\s*[=:]")
+_ASSIGNED = patterns.compile(r"\s*(?P<name>[\w\"'. -]+?)\s*[=:]")
 
 
 def marked(finding: Finding) -> list[str]:

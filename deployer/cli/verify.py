@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 
 import click
 
 from deployer.cli import run_hosts
+from deployer.protocol import records
 from deployer.protocol.outcome import Outcome
-from deployer.rollout.many import Pace
 from deployer.rollout.view import Report, View
 from deployer.settings.model import Host
 
@@ -52,6 +51,6 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
 
     def _named(report: Report) -> Report:
         good = report.outcome is Outcome.NOTHING_TO_DO
-        return dataclasses.replace(report, data={**report.data, "word": "good"}) if good else report
+        return records.replace(report, data={**report.data, "word": "good"}) if good else report
 
-    return run_hosts.run(hosts, act, as_json=as_json, pace=Pace(8, len(hosts), canary=False))
+    return run_hosts.run(hosts, act, as_json=as_json)

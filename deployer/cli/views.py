@@ -85,6 +85,8 @@ class PlainView:
             return [f"connection lost ({data.get('text')}): the host goes on by itself, connecting again"]
         if event == "hook":
             return self._hook(data)
+        if event == "turn":
+            return [f"  … {data['text']}"] if data["text"] else []
         return []
 
     def _step(self, host: str, data: dict[str, Any]) -> list[str]:

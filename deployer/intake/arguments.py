@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from deployer.protocol import patterns
+from deployer.protocol.records import dataclass, field
 from deployer.sglang.catalogue import Catalogue, catalogue
 from deployer.sglang.flag import Flag, dashed, strip
 
-_NUMBER = re.compile(r"-\d+$|-\d*\.\d+$")
+_NUMBER = patterns.compile(r"-\d+$|-\d*\.\d+$")
 _JSON = {"json.loads", "json_list_type", "parse_cuda_graph_config_arg"}
 
 

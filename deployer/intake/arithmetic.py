@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_TOKEN = re.compile(r"\s*(0[xX][0-9A-Fa-f]+|\d+#\w+|\d+|[A-Za-z_]\w*(?:\[[^\]]*\])?|\+\+|--|\*\*|<<=|>>=|<<|>>|<=|>=|"
-                    r"==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^!~<>=?:(),])")
+from deployer.protocol import patterns
+
+_TOKEN = patterns.compile(
+    r"\s*(0[xX][0-9A-Fa-f]+|\d+#\w+|\d+|[A-Za-z_]\w*(?:\[[^\]]*\])?|\+\+|--|\*\*|<<=|>>=|<<|>>|<=|>=|"
+    r"==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^!~<>=?:(),])")
 _LEVELS = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
            ("*", "/", "%"))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from deployer.intake.settings import settings, unit_name
 from deployer.intake.traps import LEVELS
 from deployer.intake.unit import Source, UnitFound
 from deployer.protocol.finding import Finding, Where
+from deployer.protocol.records import dataclass, field
 from deployer.systemd import specifiers
 from deployer.systemd.lines import Problem
 

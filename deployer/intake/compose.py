@@ -16,9 +16,11 @@ from deployer.intake.found import Launch
 from deployer.intake.launch import peel
 from deployer.intake.machine import Machine, World
 from deployer.intake.process import Process
+from deployer.protocol import patterns
 
-_VARIABLE = re.compile(r"\$(?:\$|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<op>:?[-?+])(?P<rest>(?:[^{}]|"
-                       r"\{[^{}]*\}|\$\{[^{}]*\})*))?\})")
+_VARIABLE = patterns.compile(
+    r"\$(?:\$|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<op>:?[-?+])(?P<rest>(?:[^{}]|"
+    r"\{[^{}]*\}|\$\{[^{}]*\})*))?\})")
 
 
 class NoCompose(ValueError):

@@ -8,8 +8,9 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from deployer.protocol.records import dataclass, field
 
 if TYPE_CHECKING:
     from deployer.intake.machine import Machine

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 from deployer.intake.machine import Machine
 from deployer.intake.process import Process, child_of
+from deployer.protocol.records import replace
 
 Follow = Callable[[Process], bool]
 

@@ -14,6 +14,7 @@ from deployer.intake import parameters, scan
 from deployer.intake.arithmetic import Unreadable, evaluate
 from deployer.intake.patterns import expand_braces
 from deployer.intake.unknown import Unknowns
+from deployer.protocol import patterns
 
 Piece = tuple[str, str]
 """("lit" | "quo" | "exp" | "brk", text): written as it is, quoted, from an unquoted expansion, the end of a field."""
@@ -56,7 +57,7 @@ class Expander:
         current: list[Piece] | None = None
         ifs = self.shell.get("IFS")
         blanks = ifs if isinstance(ifs, str) else " \t\n"
-        splitter = re.compile("[" + re.escape(blanks) + "]+") if blanks else None
+        splitter = patterns.compile("[" + re.escape(blanks) + "]+") if blanks else None
         for kind, text in self.pieces(raw):
             if kind == "brk":
                 found.append(current or [])
@@ -210,7 +211,9 @@ class Expander:
 
 
 _HEX = "[0-9A-Fa-f]"
-_ANSI = re.compile(rf"\\(?:x({_HEX}{{1,2}})|u({_HEX}{{1,4}})|U({_HEX}{{1,8}})|([0-7]{{1,3}})|c(.)|(.))", re.DOTALL)
+_ANSI = patterns.compile(
+    rf"\\(?:x({_HEX}{{1,2}})|u({_HEX}{{1,4}})|U({_HEX}{{1,8}})|([0-7]{{1,3}})|c(.)|(.))", re.DOTALL
+)
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v",
           "\\": "\\", "'": "'", '"': '"', "?": "?"}
 

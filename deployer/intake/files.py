@@ -6,6 +6,8 @@ import posixpath
 import re
 from pathlib import Path
 
+from deployer.protocol import patterns
+
 
 class Files:
     """``root`` stands for ``/`` of the host (None: no file is known). Nothing is ever written to it.
@@ -70,7 +72,7 @@ class Files:
         file = self._file(where or "/")
         if not file or not file.is_dir():
             return None
-        tail = re.compile(regex.rpartition("/")[2])
+        tail = patterns.compile(regex.rpartition("/")[2])
         names = sorted(item.name for item in file.iterdir())
         found = [name for name in names if tail.fullmatch(name) and (last.startswith(".") or not name.startswith("."))]
         return [f"{folder}/{name}" if "/" in pattern else name for name in found]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from deployer.intake import docker
 from deployer.intake.elsewhere import terminal, text_for_a_shell
 from deployer.intake.found import Launch, server
 from deployer.intake.machine import Machine
 from deployer.intake.process import Process, child_of, env_of, with_sudo, without_first
+from deployer.protocol.records import replace
 
 SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "ash"}
 _LEFT_OUT = {"nohup", "setsid", "exec", "command", "builtin", "time", "env", "then", "do", "!"}

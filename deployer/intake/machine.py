@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from deployer.intake.expand import Expander, Value
 from deployer.intake.files import Files
 from deployer.intake.found import Launch
 from deployer.intake.unknown import Unknowns
+from deployer.protocol.records import dataclass, field
 
 ACCOUNT = ("HOME", "PATH")
 """Variables that every account has: ``${HOME}`` in a result stands for that account's own value."""

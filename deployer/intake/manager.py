@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from deployer.intake.unknown import Unknowns
+from deployer.protocol.records import dataclass
 from deployer.systemd import specifiers
 from deployer.systemd.parse import Unit
 

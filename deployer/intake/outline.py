@@ -9,12 +9,13 @@ here-documents become blanks, and are read from the original text (``words.py``)
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from deployer.intake import scan
+from deployer.protocol import patterns
+from deployer.protocol.records import dataclass, field
 
-REDIRECTION = re.compile(r"(?:\d+|\{[A-Za-z_]\w*\})?(&>>|&>|<<<|<<-|<<|>>|>&|<&|<>|>\||>|<)")
-_KEPT = re.compile(r"[A-Za-z0-9_./-]")
+REDIRECTION = patterns.compile(r"(?:\d+|\{[A-Za-z_]\w*\})?(&>>|&>|<<<|<<-|<<|>>|>&|<&|<>|>\||>|<)")
+_KEPT = patterns.compile(r"[A-Za-z0-9_./-]")
 
 
 @dataclass
@@ -100,7 +101,7 @@ class _Masker:
     def _word(self) -> bool:
         text, at = self.text, self.at
         if re.match(r"\[\[[ \t\n]", text[at:at + 3]):
-            close = re.compile(r"(?<=[ \t\n])\]\](?=[ \t\n;&|)]|$)").search(text, at)
+            close = patterns.compile(r"(?<=[ \t\n])\]\](?=[ \t\n;&|)]|$)").search(text, at)
             self._put(close.end() if close else len(text), "x")
             return False
         if text[at] in "{}!" and text[at + 1 : at + 2] in ("", " ", "\t", "\n", ";", ")", "&", "|"):

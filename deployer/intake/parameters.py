@@ -7,12 +7,13 @@ import shlex
 from typing import TYPE_CHECKING
 
 from deployer.intake.patterns import regex
+from deployer.protocol import patterns
 
 if TYPE_CHECKING:
     from deployer.intake.expand import Expander, Piece, Value
 
-_BODY = re.compile(r"(?P<mark>[!#](?=[A-Za-z_0-9@*?\-$]))?(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])"
-                   r"(?:\[(?P<index>[^\]]*)\])?(?P<rest>.*)", re.DOTALL)
+_BODY = patterns.compile(r"(?P<mark>[!#](?=[A-Za-z_0-9@*?\-$]))?(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])"
+                         r"(?:\[(?P<index>[^\]]*)\])?(?P<rest>.*)", re.DOTALL)
 
 
 def expand(words: Expander, body: str, quoted: bool) -> list[Piece]:

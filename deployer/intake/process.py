@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 
 from deployer.intake.found import server
 from deployer.intake.machine import Machine
 from deployer.intake.words import split
+from deployer.protocol.records import dataclass, field, replace
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from deployer.intake import traps
 from deployer.intake.directives import directives, ignored
@@ -18,6 +17,7 @@ from deployer.intake.machine import Machine, World
 from deployer.intake.manager import Manager, manager
 from deployer.intake.process import Process
 from deployer.intake.unit import EXECS, Given, Source, UnitFound, matching, parsed
+from deployer.protocol.records import replace
 from deployer.systemd import environment
 from deployer.systemd.command import commands
 from deployer.systemd.directives import SERVICE_SECTIONS

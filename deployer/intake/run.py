@@ -16,11 +16,12 @@ from deployer.intake.machine import ABSENT, FAILURE, MAYBE, SUCCESS, Leave, Mach
 from deployer.intake.outline import Outline, outline
 from deployer.intake.patterns import regex
 from deployer.intake.words import simple, split
+from deployer.protocol import patterns
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-_MATTERS = re.compile(r"(?:^|[\s;{(])(?:[A-Za-z_]\w*\+?=|export|source|\.\s|cd\s|set\s|exec\s|unset)|sglang")
+_MATTERS = patterns.compile(r"(?:^|[\s;{(])(?:[A-Za-z_]\w*\+?=|export|source|\.\s|cd\s|set\s|exec\s|unset)|sglang")
 """What changes something for later commands."""
 LONGEST = 4000
 """Turns and commands that are followed before an import gives up."""

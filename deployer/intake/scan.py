@@ -6,12 +6,12 @@ plain letters to bash, whatever a general parser makes of them.
 
 from __future__ import annotations
 
-import re
+from deployer.protocol import patterns
 
 BLANKS = " \t"
 METACHARACTERS = " \t\n|&;()<>"
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?=)")
+NAME = patterns.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+ASSIGNMENT = patterns.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?=)")
 
 
 def single(text: str, at: int) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from deployer.protocol import patterns
 from deployer.protocol.redact import MASK, Redactor, is_secret_name
 
-_REFERENCE = re.compile(r"\$+\{?[A-Za-z_]\w*(?::?[-?][^}]*)?\}?")
-_FLAG = re.compile(r"--(?P<name>[A-Za-z0-9_-]+)(?:=|\s+)(?P<value>\"[^\"]*\"|'[^']*'|\$\([^)]*\)|\S+)")
-_ASSIGNED = re.compile(r"(?<![\w-])(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|\S+)")
+_REFERENCE = patterns.compile(r"\$+\{?[A-Za-z_]\w*(?::?[-?][^}]*)?\}?")
+_FLAG = patterns.compile(r"--(?P<name>[A-Za-z0-9_-]+)(?:=|\s+)(?P<value>\"[^\"]*\"|'[^']*'|\$\([^)]*\)|\S+)")
+_ASSIGNED = patterns.compile(r"(?<![\w-])(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|\S+)")
 _NOTHING = ("", "none", "null", "empty", "true", "false")
 
 

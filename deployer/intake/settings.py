@@ -12,10 +12,11 @@ from deployer.intake.arguments import Read
 from deployer.intake.arguments import read as read_arguments
 from deployer.intake.found import Launch, server
 from deployer.intake.secrets import is_secret
+from deployer.protocol import patterns
 from deployer.protocol.redact import MASK, Redactor, is_secret_name, mask_argv
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_OWN_NAME = re.compile(r"%([nNpPiIjJf])")
+_OWN_NAME = patterns.compile(r"%([nNpPiIjJf])")
 _NOT_CARRIED = {"Type": ("notify", "notify-reload", "forking", "dbus")}
 
 

@@ -6,7 +6,9 @@ import json
 import re
 from typing import Any
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+from deployer.protocol import patterns
+
+_BARE = patterns.compile(r"[A-Za-z0-9_-]+")
 
 
 class NoToml(ValueError):

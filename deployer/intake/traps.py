@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deployer.intake.found import Launch
 from deployer.intake.manager import Manager
 from deployer.intake.secrets import in_command, is_secret
+from deployer.protocol import patterns
 from deployer.protocol.finding import Level
+from deployer.protocol.records import dataclass
 from deployer.systemd import values
 from deployer.systemd.command import Command
 from deployer.systemd.lines import Problem
@@ -39,10 +40,10 @@ LEVELS = {
 }
 """Every code that an import of a unit file reports, and how grave it is."""
 
-_VARIABLE = re.compile(r"(?<![\\$])\$(?:\{[A-Za-z_]\w*\}|[A-Z_][A-Z0-9_]+\b)")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', re.DOTALL)
-_HOME = re.compile(r"(?:^|[=:\s\"'])(?:/home|/root|/run/user)(?:/|$)|\$\{HOME\}")
-_SYSTEM_UNITS = re.compile(
+_VARIABLE = patterns.compile(r"(?<![\\$])\$(?:\{[A-Za-z_]\w*\}|[A-Z_][A-Z0-9_]+\b)")
+_QUOTED = patterns.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', re.DOTALL)
+_HOME = patterns.compile(r"(?:^|[=:\s\"'])(?:/home|/root|/run/user)(?:/|$)|\$\{HOME\}")
+_SYSTEM_UNITS = patterns.compile(
     r"(?:docker|containerd|podman|dbus|sshd?|nginx|postgresql|redis|nvidia-[\w-]+|network|NetworkManager|systemd-[\w-]+|"
     r"local-fs|remote-fs|network-online|multi-user|nss-lookup|time-sync|nfs-[\w-]+|autofs|tailscaled|libvirtd)"
     r"(?:@[\w.-]*)?\.(?:service|socket|target)|.*\.mount")

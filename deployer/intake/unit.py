@@ -6,7 +6,6 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deployer.intake import traps
@@ -16,6 +15,7 @@ from deployer.intake.found import Launch, server
 from deployer.intake.launch import start
 from deployer.intake.machine import Machine, World
 from deployer.intake.manager import Manager, manager
+from deployer.protocol.records import dataclass, field, replace
 from deployer.systemd import environment
 from deployer.systemd.command import Command, commands
 from deployer.systemd.lines import Problem

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from deployer.protocol import patterns
+
 _FIRST = 0xF0000
-_MARK = re.compile("[\U000f0000-\U000ffffd]")
+_MARK = patterns.compile("[\U000f0000-\U000ffffd]")
 
 
 class Unknowns:

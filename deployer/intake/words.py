@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from deployer.intake import scan
 from deployer.intake.outline import REDIRECTION, HereDocument, Outline
+from deployer.protocol import patterns
+from deployer.protocol.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def simple(source: Outline, at: int, end: int | None = None) -> Simple:
 
 def _word_end(text: str, at: int) -> int:
     if re.match(r"\[\[[ \t\n]", text[at : at + 3]):
-        close = re.compile(r"(?<=[ \t\n])\]\](?=[ \t\n;&|)]|$)").search(text, at)
+        close = patterns.compile(r"(?<=[ \t\n])\]\](?=[ \t\n;&|)]|$)").search(text, at)
         return close.end() if close else len(text)
     return max(scan.word(text, at), at + 1)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import Optional, Tuple
 
+from deployer.protocol import records
 from deployer.protocol.holder import Holder
 
 
@@ -18,7 +18,7 @@ class Act(enum.Enum):
     SPARE = "spare"
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Treatment:
     """One holder, what is done with it, and why in words. ``target``: the unit or container that is stopped.
 
@@ -32,7 +32,7 @@ class Treatment:
     blocks: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Ended:
     """``how``: SIGTERM, SIGKILL, the command that stopped it, or "by itself"."""
 
@@ -41,7 +41,7 @@ class Ended:
     seconds: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class HeldMemory:
     """A GPU on which memory is in use that should be free; ``why`` names the explanations, ``hint`` what helps."""
 
@@ -52,7 +52,7 @@ class HeldMemory:
     hint: str
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Cleaned:
     """``spared``: all that stays, with the reason; ``foreign``: of those, what holds memory of the GPUs asked for.
 

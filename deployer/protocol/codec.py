@@ -8,11 +8,12 @@ one dataclass or scalar with ``Unknown``, and dataclasses of these.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import typing
 from typing import Any, Dict, Tuple, Type, TypeVar
+
+from deployer.protocol import records
 
 T = TypeVar("T")
 
@@ -21,7 +22,7 @@ class DecodeError(ValueError):
     """A message that is not what its type says: the text names the type and the field."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Unknown:
     """A value that could not be found out, with the reason in words. Never stands for 0 or for an empty value."""
 
@@ -35,8 +36,8 @@ def to_plain(value: Any) -> Any:
     """The JSON form of a dataclass, enum, tuple or dict: what ``from_plain`` reads back to an equal value."""
     if isinstance(value, Unknown):
         return {"unknown": value.reason}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if records.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in records.fields(value)}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (list, tuple)):
@@ -54,7 +55,7 @@ def from_plain(kind: Type[T], data: Any) -> T:
 @functools.lru_cache(maxsize=None)
 def _fields(kind: Any) -> Tuple[Tuple[str, Any], ...]:
     hints = typing.get_type_hints(kind)
-    return tuple((f.name, hints[f.name]) for f in dataclasses.fields(kind))
+    return tuple((f.name, hints[f.name]) for f in records.fields(kind))
 
 
 def _decode(kind: Any, data: Any, where: str) -> Any:
@@ -76,7 +77,7 @@ def _decode(kind: Any, data: Any, where: str) -> Any:
             return kind(data)
         except ValueError:
             raise DecodeError("{}: {!r} is no {}".format(where, data, kind.__name__)) from None
-    if dataclasses.is_dataclass(kind):
+    if records.is_dataclass(kind):
         _expect(isinstance(data, dict), where, "an object", data)
         return _construct(kind, data, where)
     if kind is float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Optional, Tuple
 
+from deployer.protocol import records
 
-@dataclasses.dataclass(frozen=True)
+
+@records.dataclass(frozen=True)
 class Health:
     """How this release of SGLang answers, from ``deployer.sglang.health`` (facts: SGLANG.md section 2).
 
@@ -21,7 +22,7 @@ class Health:
     info_path: Optional[str] = "/server_info"
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Prompt:
     """One real request; the answer must contain ``expect`` where given."""
 
@@ -30,7 +31,7 @@ class Prompt:
     max_tokens: int = 16
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Load:
     """A short measured load."""
 
@@ -40,7 +41,7 @@ class Load:
     max_fall: Optional[float] = None               # share, 0.1 = 10 % slower than the release before fails
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Expectations:
     """The gates' figures. Times in seconds, memory in MiB. None or empty: not declared, the gate says so and passes.
 
@@ -54,7 +55,7 @@ class Expectations:
     host: str = "127.0.0.1"
     port: Optional[int] = None
     health: Health = Health()
-    args: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    args: Dict[str, Any] = records.field(default_factory=dict)
     secret_args: Tuple[str, ...] = ()
     gpus: Tuple[str, ...] = ()                     # indices as text, or UUIDs; empty: none declared
     all_gpus: bool = False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Optional, Tuple, Union
 
+from deployer.protocol import records
 from deployer.protocol.codec import Unknown
 from deployer.protocol.finding import Finding
 from deployer.protocol.holder import Holder
@@ -12,7 +12,7 @@ from deployer.protocol.holder import Holder
 NOT_ASKED = Unknown("not asked")
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Gpu:
     """One GPU as nvidia-smi tells it; memory in MiB; None: not known, never 0."""
 
@@ -28,7 +28,7 @@ class Gpu:
     driver: Optional[str] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class ComputeApp:
     """One row of --query-compute-apps."""
 
@@ -38,7 +38,7 @@ class ComputeApp:
     used_mib: Optional[int]
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class GpuError:
     """What nvidia-smi could not tell: ``code`` as in tests' cases README (driver-mismatch, hang, partial ...)."""
 
@@ -47,7 +47,7 @@ class GpuError:
     bus_id: Optional[str] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class GpuReading:
     """Both queries of nvidia-smi, read together."""
 
@@ -56,7 +56,7 @@ class GpuReading:
     errors: Tuple[GpuError, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class HostFacts:
     """The machine itself. Sizes in bytes."""
 
@@ -68,12 +68,12 @@ class HostFacts:
     python: str
     memory_total: Union[int, Unknown]
     memory_available: Union[int, Unknown]
-    free_disk: Dict[str, int] = dataclasses.field(default_factory=dict)
+    free_disk: Dict[str, int] = records.field(default_factory=dict)
     local_ports: Union[str, Unknown] = ""          # net.ipv4.ip_local_port_range, "32768 60999"
     virtualization: str = ""                       # systemd-detect-virt
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class InstalledFile:
     """A file of the unit's as it stands on the host; ``text`` is None where it is absent or not readable as text.
 
@@ -87,7 +87,7 @@ class InstalledFile:
     text: Optional[str] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class UnitFacts:
     """The unit as systemd and the store know it.
 
@@ -106,7 +106,7 @@ class UnitFacts:
     pushed: Tuple[InstalledFile, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Socket:
     """A listening TCP socket and its owner."""
 
@@ -117,7 +117,7 @@ class Socket:
     command: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class TextFile:
     """A small file of the host's that was asked for (config.json ...)."""
 
@@ -125,7 +125,7 @@ class TextFile:
     text: Union[str, Unknown]
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class TransactionFacts:
     """A transaction under way, or the last one that was interrupted."""
 
@@ -139,7 +139,7 @@ class TransactionFacts:
     running: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Facts:
     """All that a push asks of a host before it judges."""
 

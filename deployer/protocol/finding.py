@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import Iterable, List, Optional, Tuple
+
+from deployer.protocol import records
 
 
 class Level(enum.Enum):
@@ -15,7 +16,7 @@ class Level(enum.Enum):
     NOTE = "note"
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Where:
     """A place in a file of the admin's. ``line`` and ``column`` count from 1; None where only the file is known."""
 
@@ -27,7 +28,7 @@ class Where:
         return ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Finding:
     """One diagnostic.
 
@@ -45,7 +46,7 @@ class Finding:
 
     def at(self, where: Optional[Where]) -> "Finding":
         """The same finding with its place, unless it has one."""
-        return self if self.where or not where else dataclasses.replace(self, where=where)
+        return self if self.where or not where else records.replace(self, where=where)
 
 
 _GRAVITY = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2}

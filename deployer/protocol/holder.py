@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import Dict, Optional, Tuple
+
+from deployer.protocol import records
 
 
 class HolderClass(enum.Enum):
@@ -17,7 +18,7 @@ class HolderClass(enum.Enum):
     HIDDEN = "hidden"          # memory in use whose holder cannot be seen from here
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Parent:
     """One ancestor, nearest first."""
 
@@ -26,7 +27,7 @@ class Parent:
     command: str
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Holder:
     """One holder with what proves whose it is.
 
@@ -45,7 +46,7 @@ class Holder:
     container: Optional[str] = None
     session: Optional[str] = None
     parents: Tuple[Parent, ...] = ()
-    memory: Dict[str, Optional[int]] = dataclasses.field(default_factory=dict)
+    memory: Dict[str, Optional[int]] = records.field(default_factory=dict)
     devices: Tuple[str, ...] = ()
     compute: bool = False          # holds GPU memory: nvidia-smi lists it, or it uses CUDA and no list can say
     live: bool = False             # part of something that runs: a unit, container or session

@@ -6,10 +6,10 @@ more events and exactly one last event, ``reply`` or ``error``. End of input end
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any, Dict
 
+from deployer.protocol import records
 from deployer.protocol.codec import DecodeError, from_plain, to_plain
 
 VERSION = 1
@@ -25,7 +25,7 @@ class VersionError(DecodeError):
     """A request of another protocol version."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Hello:
     """The agent's first line."""
 
@@ -37,21 +37,21 @@ class Hello:
     host: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Request:
     """One request of the client's: ``op`` names an operation of ``deployer.agent.serve``."""
 
     op: str
-    data: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    data: Dict[str, Any] = records.field(default_factory=dict)
     v: int = VERSION
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Event:
     """Something that happened. ``seq`` counts from 1 within its stream; ``at``: the host's clock, epoch seconds."""
 
     event: str
-    data: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    data: Dict[str, Any] = records.field(default_factory=dict)
     seq: int = 0
     at: float = 0.0
     v: int = VERSION

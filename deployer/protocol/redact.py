@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Sequence, Tuple
 
+from deployer.protocol import patterns
+
 MASK = "[redacted]"
 
 _SECRET_NAME = r"(?:[A-Za-z0-9_-]*(?:api[_-]?key|token|password|passwd|secret|credential)s?)"
-_NOT_SECRET = re.compile(
+_NOT_SECRET = patterns.compile(
     r"(?i)(?:max|min|num|total|prefill|decode|draft|context|running|queued|pending|new|per|bos|eos|pad|full|swa|cache"
     r"|cached)[a-z0-9_-]*tokens?$"
     r"|^#?tokens?$|tokenizer|token_(?:id|ids|usage)$|tokens$|skip_?tokenizer"
 )
-_ASSIGNED = re.compile(
+_ASSIGNED = patterns.compile(
     r"(?i)(?P<head>(?P<q>['\"]?)(?P<name>" + _SECRET_NAME + r")(?P=q)\s*[=:]\s*)"
     r"(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s,;)}\]]+)"
 )
-_FLAG = re.compile(r"(?i)(?P<head>--(?P<name>" + _SECRET_NAME + r")(?:\s+|=))(?P<value>'[^']*'|\"[^\"]*\"|\S+)")
-_BEARER = re.compile(r"(?i)(?P<head>\bbearer\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})")
-_SHAPES = re.compile(r"\b(?:hf_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{16,}|ghp_[A-Za-z0-9]{20,}|glpat-[A-Za-z0-9_-]{16,})")
+_FLAG = patterns.compile(r"(?i)(?P<head>--(?P<name>" + _SECRET_NAME + r")(?:\s+|=))(?P<value>'[^']*'|\"[^\"]*\"|\S+)")
+_BEARER = patterns.compile(r"(?i)(?P<head>\bbearer\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})")
+_SHAPES = patterns.compile(
+    r"\b(?:hf_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{16,}|ghp_[A-Za-z0-9]{20,}|glpat-[A-Za-z0-9_-]{16,})"
+)
 _EMPTY = {"none", "null", "''", '""', "false", "true", ""}
 
 

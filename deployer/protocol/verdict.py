@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import Any, Dict
 
+from deployer.protocol import records
 
-@dataclasses.dataclass(frozen=True)
+
+@records.dataclass(frozen=True)
 class Observation:
     """One thing seen at ``at`` (monotonic seconds).
 
@@ -26,11 +27,11 @@ class GateState(enum.Enum):
     SKIPPED = "skipped"
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Verdict:
     """What one gate says now. ``text`` is for people: what it waits for, or why it failed. ``figures`` are for JSON."""
 
     gate: str
     state: GateState
     text: str = ""
-    figures: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    figures: Dict[str, Any] = records.field(default_factory=dict)

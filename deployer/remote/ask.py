@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import Any
+
+from deployer.protocol.records import dataclass
 
 
 @dataclass(frozen=True)

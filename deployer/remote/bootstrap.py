@@ -10,12 +10,12 @@ import secrets
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from deployer.errors import AgentError, ConnectError, HostError, SudoError
 from deployer.protocol.codec import DecodeError
 from deployer.protocol.message import Hello, decode_hello
+from deployer.protocol.records import dataclass, field
 from deployer.remote import sudo
 from deployer.remote.ask import Ask, Question
 from deployer.remote.bundle import Bundle
@@ -42,7 +42,7 @@ _LOGIN = (
 _TERMINAL = "stty raw -echo 2>/dev/null; "
 _TARGET = (
     'a="$3/$2"; if [ -O "$a" ] && [ -r "$a/python" ] && read -r p <"$a/python" && [ -x "$p" ]; then '
-    'echo "$1 run"; exec "$p" -IS -X utf8 "$a" serve; fi; f=; '
+    'echo "$1 run"; exec "$p" -IS -X utf8 "$a/__main__.py" serve; fi; f=; '
     "for n in " + " ".join(PYTHONS) + '; do p="$(command -v $n)" || continue; '
     'if "$p" -c "import sys;sys.exit(sys.version_info<(3,9))" 2>/dev/null; then echo "$1 need"; '
     'exec "$p" -IS -X utf8 -c "import sys;i=sys.stdin.buffer;exec(i.read(int(i.readline())))" "$1" "$2" "$3"; fi; '

@@ -6,13 +6,16 @@ import functools
 import hashlib
 import json
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from deployer import resources
+from deployer.protocol.records import dataclass
 
-_ENTRY = "import sys\n\nfrom deployer.agent.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
-"""``python3 FOLDER`` runs this; the rest is then imported, and so comes compiled."""
+_ENTRY = (
+    "import sys\n\nsys.path.insert(0, __file__.rpartition('/')[0])\n\n"
+    "from deployer.agent.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
+)
+"""``python3 FOLDER/__main__.py`` runs this (``python3 FOLDER`` would load ``runpy``, 7 ms); the rest comes compiled."""
 
 
 @dataclass(frozen=True)

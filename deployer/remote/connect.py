@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from deployer.errors import ConnectError, HostError, SudoError
 from deployer.protocol.message import Hello
+from deployer.protocol.records import replace
 from deployer.remote import algorithms, bootstrap, channel
 from deployer.remote import transport as ssh
 from deployer.remote.ask import Ask

@@ -6,10 +6,10 @@ import getpass
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deployer.errors import ConnectError
+from deployer.protocol.records import dataclass, replace
 from deployer.remote import sshconfig
 from deployer.remote.sshconfig import Found
 from deployer.remote.tokens import expand

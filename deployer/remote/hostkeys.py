@@ -14,9 +14,9 @@ import secrets
 import shlex
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from deployer.protocol.records import dataclass
 from deployer.remote.sshconfig import matches_list
 
 CERTIFICATE = "-cert-v01@openssh.com"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deployer.protocol.records import dataclass
 from deployer.remote import keyfiles, wire
 from deployer.remote.ask import Ask, Question
 from deployer.remote.destination import Destination

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from dataclasses import dataclass
 
+from deployer.protocol.records import dataclass
 from deployer.remote import wire
 
 LIST_SECONDS = 5.0

@@ -11,9 +11,9 @@ import re
 import stat
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from deployer.protocol.records import dataclass, field
 from deployer.remote.sshkeywords import ALIASES, HARMLESS, HONOURED, UNSUPPORTED
 
 MAX_DEPTH = 16

@@ -8,8 +8,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from deployer.protocol.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from deployer.errors import HostError, SudoError
+from deployer.protocol import patterns
 
 TRIES = 3
 """Passwords sent to one sudo at most; sudo's own ``passwd_tries`` may be lower."""
 
-NEEDS_TTY = re.compile(r"(?i)must have a tty|no tty present|a terminal is required|need a terminal")
+NEEDS_TTY = patterns.compile(r"(?i)must have a tty|no tty present|a terminal is required|need a terminal")
 
 _REFUSALS: tuple[tuple[str, str, str], ...] = (
     (r"(?i)is not in the sudoers file|may not run sudo|is not allowed to run sudo|unknown user in sudoers",

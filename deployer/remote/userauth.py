@@ -7,9 +7,9 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from deployer.protocol.records import dataclass
 from deployer.remote import transport as ssh
 from deployer.remote.wire import string
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from deployer.protocol import patterns
 from deployer.protocol.finding import Finding, Level
+from deployer.protocol.records import dataclass
 from deployer.render.spelling import Spelling
 from deployer.settings.model import UnitSettings
 from deployer.systemd import quote
 
-_NUMBER = re.compile(r"-\d+$|-\d*\.\d+$")
+_NUMBER = patterns.compile(r"-\d+$|-\d*\.\d+$")
 """What argparse takes for a negative number; any other value that begins with a dash it takes for a flag."""
 
 

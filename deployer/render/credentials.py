@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from deployer.errors import SettingsError
+from deployer.protocol import patterns
 from deployer.protocol.finding import Finding, Level
+from deployer.protocol.records import dataclass
 from deployer.render.arguments import dest
 from deployer.render.model import File, SecretText
 from deployer.render.spelling import Spelling
@@ -27,7 +28,7 @@ FOLDER = "/etc/deployer"
 CREDENTIAL = "sglang.yaml"
 CONFIG_SINCE = "0.5.3"
 
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_VARIABLE = patterns.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 @dataclass(frozen=True)

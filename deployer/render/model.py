@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from deployer.protocol.expectations import Expectations
+from deployer.protocol.records import dataclass
 from deployer.settings.model import SecretRef
 
 

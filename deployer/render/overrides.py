@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from deployer.protocol.finding import Finding, Level
+from deployer.protocol.records import dataclass
 from deployer.settings.model import DirectiveValue
 from deployer.systemd import directives, quote
 from deployer.systemd.lines import Line, logical

@@ -6,9 +6,8 @@ whatever declared thing got lost on the way is a finding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from deployer.protocol.finding import Finding, Level
+from deployer.protocol.records import dataclass
 from deployer.render.arguments import Argument
 from deployer.render.credentials import CREDENTIAL, Handed
 from deployer.settings.model import UnitSettings

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+from deployer.protocol import patterns
+
 CLOSES = {"{{": "}}", "{%": "%}", "{#": "#}"}
 
-_RAW = re.compile(r"\{%-?\s*raw\s*-?%\}.*?\{%-?\s*endraw\s*-?%\}", re.DOTALL)
-_MARKS = re.compile(r"\{\{|\{%|\{#|\}\}|%\}|#\}")
-_TAG = re.compile(r"\{%[-+]?\s*(\w+)")
+_RAW = patterns.compile(r"\{%-?\s*raw\s*-?%\}.*?\{%-?\s*endraw\s*-?%\}", re.DOTALL)
+_MARKS = patterns.compile(r"\{\{|\{%|\{#|\}\}|%\}|#\}")
+_TAG = patterns.compile(r"\{%[-+]?\s*(\w+)")
 
 
 def mark(text: str, line: int) -> tuple[int, str] | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from deployer.protocol.finding import Finding, Level
+from deployer.protocol.records import dataclass
 from deployer.render.arguments import Argument, declared, text
 from deployer.render.credentials import Handed
 from deployer.settings.model import Container, UnitSettings, Venv

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import re
 
+from deployer.protocol import patterns
 from deployer.sglang import version
 from deployer.sglang.catalogue import catalogue
 
-_LOWER = re.compile(r"(?:>=|~=|===?|>)\s*v?(\d+(?:\.\d+)*(?:\.?(?:post|rc)\d+)?)")
+_LOWER = patterns.compile(r"(?:>=|~=|===?|>)\s*v?(\d+(?:\.\d+)*(?:\.?(?:post|rc)\d+)?)")
 
 
 @functools.lru_cache(maxsize=256)

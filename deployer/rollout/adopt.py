@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from deployer.errors import RefusedError, SettingsError
 from deployer.intake.bring import How, bring_unit
 from deployer.intake.files import Files
 from deployer.protocol.finding import Finding
+from deployer.protocol.records import dataclass
 from deployer.render.model import Release
 from deployer.render.release import render
 from deployer.rollout.contact import Contact

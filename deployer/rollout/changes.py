@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from deployer.protocol.facts import Facts
+from deployer.protocol.records import dataclass
 from deployer.render.model import Release, SecretText
 
 

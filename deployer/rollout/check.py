@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deployer.errors import SettingsError
 from deployer.protocol.finding import Finding, Level, in_order
+from deployer.protocol.records import dataclass
 from deployer.render.credentials import is_variable
+from deployer.render.model import Release
 from deployer.rollout import collisions, directives, hub
 from deployer.settings.model import Host, UnitSettings
 from deployer.settings.workspace import Loaded, Workspace
@@ -46,28 +47,31 @@ def check(workspace: Workspace, names: Sequence[str] = (), host: Host | None = N
         found += loaded_hosts.findings
     for name in units:
         for where in [host] if host else [None, *_overriding(loaded_hosts.hosts, name)]:
-            found += check_unit(workspace, workspace.load_unit(name, where), where)
+            found += check_unit(workspace, workspace.load_unit(name, where))
     for each in [host] if host else list(loaded_hosts.hosts.values()):
         if each.units and set(each.units).intersection(units):
             found += collisions.on_host(each, _settings(workspace, each))
     return Checked(tuple(units), tuple(in_order(dict.fromkeys(found))))
 
 
-def check_unit(workspace: Workspace, loaded: Loaded, host: Host | None = None) -> list[Finding]:
-    """Findings about one unit as it was loaded: its text, its arguments, its directives, and what cannot be rendered.
+def check_unit(workspace: Workspace, loaded: Loaded) -> list[Finding]:
+    """Findings about one unit as it was loaded: its text, arguments and directives, and what cannot be rendered."""
+    return judge_unit(workspace, loaded)[0]
 
-    ``host`` is the one whose overrides are in it.
-    """
-    settings = loaded.settings or loaded.readable
+
+def judge_unit(workspace: Workspace, loaded: Loaded) -> tuple[list[Finding], Release | None]:
+    """The same, with what was rendered; None where it cannot be."""
+    settings, release = loaded.settings or loaded.readable, None
     if settings is None:
-        return list(loaded.findings)
+        return list(loaded.findings), None
     if loaded.settings is None:
         found = _beside(settings, loaded.findings)
     else:
-        found = [*judged(settings), *_rendered(workspace, settings)]
+        release, unrendered = _rendered(workspace, settings)
+        found = [*judged(settings), *unrendered]
     placed = [finding.at(settings.spans.where(finding.key)) if settings.spans and finding.key else finding
               for finding in found]
-    return [*loaded.findings, *_once(placed)]
+    return [*loaded.findings, *_once(placed)], release
 
 
 def judged(settings: UnitSettings, alone: bool = False) -> list[Finding]:
@@ -109,14 +113,13 @@ def flat(args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[str, 
     return values, places
 
 
-def _rendered(workspace: Workspace, settings: UnitSettings) -> Iterable[Finding]:
+def _rendered(workspace: Workspace, settings: UnitSettings) -> tuple[Release | None, Sequence[Finding]]:
     from deployer.render.release import render
 
     try:
-        render(settings, workspace.templates)
+        return render(settings, workspace.templates), ()
     except SettingsError as error:
-        return error.findings
-    return ()
+        return None, error.findings
 
 
 def _overriding(hosts: Mapping[str, Host], unit: str) -> list[Host]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deployer.errors import DeployerError, OperationError, RefusedError
@@ -12,6 +11,7 @@ from deployer.protocol.codec import from_plain, to_plain
 from deployer.protocol.facts import GpuReading
 from deployer.protocol.holder import HolderClass
 from deployer.protocol.outcome import Outcome
+from deployer.protocol.records import dataclass, field, replace
 from deployer.rollout.contact import Contact, locked, operator
 from deployer.rollout.view import Report
 

@@ -7,13 +7,13 @@ import hashlib
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from deployer.errors import AgentError, ConnectError, HostError, LockedError, OperationError
 from deployer.protocol.codec import from_plain
 from deployer.protocol.facts import Facts, TransactionFacts
 from deployer.protocol.message import RESULT, Event
+from deployer.protocol.records import dataclass, field
 from deployer.render.model import Release
 from deployer.rollout import secrets as secret_room
 from deployer.rollout.secrets import Secrets
@@ -37,7 +37,8 @@ class Survey:
 class Contact:
     """A host that can be asked. ``open`` makes a new session; the present one is used until it breaks.
 
-    ``reach`` makes a contact with another host by its name: the hypervisor of this one.
+    ``reach`` makes a contact with another host by its name: the hypervisor of this one. ``turn`` waits until this host
+    may be changed, where there are several, and gives the seconds that it waited.
     """
 
     host: Host
@@ -45,6 +46,7 @@ class Contact:
     view: View
     session: Any = field(default=None)
     reach: Callable[[str], Contact] | None = None
+    turn: Callable[[], float] = lambda: 0.0
 
     def __enter__(self) -> Contact:
         self.view.tell(self.host.name, "connect", {"state": "begin"})
@@ -89,6 +91,7 @@ class Contact:
             return None
         if transaction.running:
             raise locked(self.host.name, vars(transaction))
+        self.turn()
         self.view.tell(self.host.name, "recovery", {"unit": transaction.unit, "release": transaction.number,
                                                     "step": transaction.step, "who": transaction.who})
         return self.transact(transaction.unit, transaction.number)

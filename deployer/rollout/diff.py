@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from deployer.protocol.records import dataclass
 from deployer.rollout import secrets as secret_room
 from deployer.rollout.changes import Changes, changes
 from deployer.rollout.contact import Contact

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from deployer.protocol.facts import Facts
 from deployer.protocol.finding import Finding
+from deployer.protocol.records import dataclass, replace
 from deployer.render.model import Release
 from deployer.rollout.changes import diff
 from deployer.settings.model import UnitSettings

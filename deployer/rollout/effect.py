@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from deployer.intake.arguments import read as read_arguments
 from deployer.intake.found import server
+from deployer.protocol.records import dataclass
 from deployer.systemd import directives, specifiers
 from deployer.systemd.command import commands
 from deployer.systemd.environment import assignments

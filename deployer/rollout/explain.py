@@ -6,7 +6,6 @@ import json
 import mmap
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +13,7 @@ from deployer.agent.log.explanation import FAILED, FOREIGN, READY, STARTING, Exp
 from deployer.agent.log.read import LogReader
 from deployer.errors import UsageError
 from deployer.protocol.codec import to_plain
+from deployer.protocol.records import dataclass, replace
 from deployer.protocol.redact import Redactor
 
 _LONGEST = 8 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from deployer.agent.clean.hidden import SLACK_MIB
@@ -11,6 +10,7 @@ from deployer.protocol.codec import from_plain
 from deployer.protocol.facts import GpuError, GpuReading
 from deployer.protocol.finding import Finding, Level
 from deployer.protocol.holder import Holder, HolderClass
+from deployer.protocol.records import dataclass, replace
 from deployer.rollout.contact import Contact
 from deployer.settings.model import Host
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from deployer.protocol import patterns
 from deployer.protocol.finding import Finding, Level
 from deployer.rollout.directives import texts
 from deployer.settings.model import UnitSettings
 
-_ID = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?")
+_ID = patterns.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?")
 _MODELS = ("model-path", "model", "speculative-draft-model-path")
 _DECIDES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "MODELSCOPE_CACHE")
 """Variables by which huggingface_hub or ModelScope are told where copies are, or not to make any."""

@@ -1,15 +1,15 @@
-"""Several hosts: the first alone as a canary, then a few at a time, and no further host after too many failures."""
+"""Several hosts at a time, each with its own truth; which of them may be changed, and when, says ``turns``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 
 from deployer import exits
 from deployer.errors import DeployerError
 from deployer.protocol.outcome import Outcome
 from deployer.rollout.report import from_error
+from deployer.rollout.turns import NotBegunError, Turns
 from deployer.rollout.view import Report
 from deployer.settings.model import Host
 
@@ -17,51 +17,52 @@ Act = Callable[[Host], list[Report]]
 GOOD = (Outcome.DONE, Outcome.NOTHING_TO_DO)
 
 
-@dataclass(frozen=True)
-class Pace:
-    """``parallel`` hosts at a time; no further one is begun after more than ``max_failures`` have failed."""
+def on_hosts(hosts: Sequence[Host], act: Act, parallel: int, turns: Turns | None = None) -> list[Report]:
+    """Runs ``act`` on each host, ``parallel`` at a time; a host's error is its report. In the order of ``hosts``.
 
-    parallel: int = 4
-    max_failures: int = 0
-    canary: bool = True
-
-
-def on_hosts(hosts: Sequence[Host], act: Act, pace: Pace) -> list[Report]:
-    """Runs ``act`` on each host; a host's error is its report, and hosts that were not begun say so. In their order."""
-    if len(hosts) == 1:
-        return guarded(act, hosts[0])
+    With ``turns`` none is begun any more after too many failures; those say that they were not.
+    """
+    turns = turns or Turns([host.name for host in hosts], len(hosts))
     results: dict[int, list[Report]] = {}
     waiting = list(range(len(hosts)))
-    if pace.canary:
-        first = waiting.pop(0)
-        results[first] = guarded(act, hosts[first])
-    with ThreadPoolExecutor(max_workers=max(1, pace.parallel), thread_name_prefix="host") as pool:
+    with ThreadPoolExecutor(max_workers=max(1, min(parallel, len(hosts))), thread_name_prefix="host") as pool:
         running: dict[Future[list[Report]], int] = {}
         while waiting or running:
-            while waiting and len(running) < pace.parallel and failures(results) <= pace.max_failures:
+            while waiting and len(running) < parallel and turns.open():
                 index = waiting.pop(0)
-                running[pool.submit(guarded, act, hosts[index])] = index
+                running[pool.submit(_one, act, hosts[index], turns)] = index
             if not running:
                 break
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 results[running.pop(future)] = future.result()
     for index in waiting:
-        results[index] = [Report(hosts[index].name, "", Outcome.REFUSED, "not begun: an earlier host failed",
-                                 "nothing was changed on the host", f"deployer push {hosts[index].name}",
-                                 data={"code": "not-begun"})]
+        results[index] = [not_begun(hosts[index])]
     return [report for index in range(len(hosts)) for report in results[index]]
+
+
+def _one(act: Act, host: Host, turns: Turns) -> list[Report]:
+    failed = True
+    try:
+        reports = guarded(act, host)
+        failed = any(report.outcome not in GOOD for report in reports)
+        return reports
+    finally:
+        turns.ended(host.name, failed)
 
 
 def guarded(act: Act, host: Host) -> list[Report]:
     try:
         return act(host)
+    except NotBegunError:
+        return [not_begun(host)]
     except DeployerError as error:
         return [from_error(host.name, "", error)]
 
 
-def failures(results: dict[int, list[Report]]) -> int:
-    return sum(any(report.outcome not in GOOD for report in reports) for reports in results.values())
+def not_begun(host: Host) -> Report:
+    return Report(host.name, "", Outcome.REFUSED, "not begun: an earlier host failed",
+                  "nothing was changed on the host", f"deployer push {host.name}", data={"code": "not-begun"})
 
 
 def code(reports: Sequence[Report]) -> int:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from deployer.agent.verify.http import Target, request
 from deployer.errors import ConnectError
 from deployer.protocol.expectations import Expectations
 from deployer.protocol.finding import Finding, Level
+from deployer.protocol.records import dataclass
 from deployer.settings.model import Host
 
 CONNECT_SECONDS = 5.0

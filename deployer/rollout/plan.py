@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from deployer.protocol.codec import Unknown
 from deployer.protocol.facts import Facts
 from deployer.protocol.finding import Finding
+from deployer.protocol.records import dataclass, field
 from deployer.rollout.units import argument
 from deployer.settings.model import UnitSettings
 from deployer.sglang import capacity, checkpoint, fits, fraction, kv_dtype

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, replace
 from typing import Any
 
 from deployer.protocol.codec import from_plain, to_plain
 from deployer.protocol.finding import Finding, Level, in_order
 from deployer.protocol.outcome import Outcome
+from deployer.protocol.records import dataclass, replace
 from deployer.rollout import drift, hooks, identity, own_release, preflight
 from deployer.rollout import secrets as secret_room
 from deployer.rollout.changes import Changes, changes
@@ -19,6 +19,9 @@ from deployer.rollout.secrets import Secrets
 from deployer.rollout.units import Declared
 from deployer.rollout.verify import reached, verify_now
 from deployer.rollout.view import Report
+
+FRESH = 5.0
+"""Seconds for which what was seen of a host will do; one that waited longer for its turn is looked at again."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ def push(contact: Contact, declared: Declared, secrets: Secrets, options: Option
         errors = tuple(finding for finding in findings if finding.level is Level.ERROR)
         if errors:
             return refused(name, settings.unit, errors)
+    if contact.turn() > FRESH:
+        return push(contact, declared, secrets, options)
     return act(contact, declared, secrets, survey, options, examined.get("identity") or {})
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from deployer.errors import RefusedError
 from deployer.protocol.finding import Finding, Level
 from deployer.protocol.outcome import Outcome
+from deployer.protocol.records import replace
 from deployer.rollout.contact import Contact, operator
 from deployer.rollout.report import from_result, refused
 from deployer.rollout.view import Report
@@ -18,6 +18,7 @@ SERVED = ("done", "found", "replaced")
 def rollback(contact: Contact, unit: str, to: int | None, *, overwrite_drift: bool = False) -> Report:
     """Goes back to release ``to``, or to the one that served before the current. Raises HostError, LockedError."""
     host = contact.host.name
+    contact.turn()
     survey = contact.ask_facts(unit)
     if survey.facts.transaction:
         contact.settle_interrupted(survey.facts.transaction)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from deployer.errors import SettingsError
 from deployer.protocol.finding import Finding, Level
+from deployer.protocol.records import dataclass, field
 from deployer.render.model import File, Release, SecretText
 from deployer.settings.model import SecretRef, UnitSettings
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from deployer.errors import SettingsError, UsageError
 from deployer.protocol.finding import Finding, Level, in_order
+from deployer.protocol.records import dataclass
 from deployer.render.model import Release
 from deployer.settings.model import ArgValue, Host, UnitSettings
 from deployer.settings.workspace import Workspace
@@ -58,12 +58,26 @@ def check_again(name: str, host: Host | None) -> str:
 
 def declare(workspace: Workspace, host: Host, name: str) -> Declared:
     """Loads, checks and renders. Raises SettingsError with every finding when one of them is an error."""
-    from deployer.render.release import render
-    from deployer.rollout.check import check_unit
+    stem = workspace.unit_file(name).stem
+    made = _made(workspace, stem, host) if stem in host.overrides else _alike(workspace, stem)
+    return Declared(host, *made)
 
-    loaded = workspace.load_unit(name, host)
-    findings = in_order(check_unit(workspace, loaded, host))
-    if loaded.settings is None or any(finding.level is Level.ERROR for finding in findings):
-        raise SettingsError(f"the settings of {name} cannot be pushed", findings, hint=check_again(name, host))
-    templates: Path | None = workspace.templates
-    return Declared(host, loaded.settings, render(loaded.settings, templates), tuple(findings))
+
+Made = tuple[UnitSettings, Release, tuple[Finding, ...]]
+
+
+@functools.lru_cache(maxsize=1024)
+def _alike(workspace: Workspace, stem: str) -> Made:
+    """The unit as it is on every host that overrides nothing of it: read and rendered once for all of them."""
+    return _made(workspace, stem, None)
+
+
+def _made(workspace: Workspace, stem: str, host: Host | None) -> Made:
+    from deployer.rollout.check import judge_unit
+
+    loaded = workspace.load_unit(stem, host)
+    found, release = judge_unit(workspace, loaded)
+    findings = in_order(found)
+    if loaded.settings is None or release is None or any(finding.level is Level.ERROR for finding in findings):
+        raise SettingsError(f"the settings of {stem} cannot be pushed", findings, hint=check_again(stem, host))
+    return loaded.settings, release, tuple(findings)

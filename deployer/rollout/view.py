@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from deployer.protocol.finding import Finding
 from deployer.protocol.outcome import Outcome
+from deployer.protocol.records import dataclass, field
 
 
 class View(Protocol):
     """Whoever watches: a terminal, plain lines, or JSON. Called from several threads, one a host."""
 
     def tell(self, host: str, event: str, data: dict[str, Any]) -> None:
-        """``event``: connect, finding, plan, step, gate, progress, log, rollback, recovery, hook, reconnect, result."""
+        """``event``: connect, finding, plan, step, gate, progress, log, rollback, recovery, hook, reconnect,
+        turn, result.
+        """
         ...
 
 

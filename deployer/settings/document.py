@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deployer.protocol import patterns
 from deployer.protocol.finding import Finding, Level, Where
+from deployer.protocol.records import dataclass
 from deployer.protocol.redact import is_secret_name
 from deployer.settings.model import WrittenFloat
 from deployer.settings.spans import Places, Scan, ScanError
 
-_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_PLACE = patterns.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 @dataclass(frozen=True)

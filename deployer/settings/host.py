@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from deployer.errors import UsageError
+from deployer.protocol import patterns, records
 from deployer.protocol.finding import Finding, Level
 from deployer.settings.document import Document
 from deployer.settings.host_keys import HOSTS, expand
@@ -20,12 +20,12 @@ from deployer.settings.words import quoted
 LOCAL = "local"
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class LoadedHosts:
     """``hosts`` and ``groups`` in the file's order, without those that had errors; ``become`` is the default's."""
 
-    hosts: Mapping[str, Host] = dataclasses.field(default_factory=dict)
-    groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    hosts: Mapping[str, Host] = records.field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = records.field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     become: str = Host.become
 
@@ -151,8 +151,8 @@ def _reached(group: str, groups: Mapping[str, Sequence[str]]) -> set[str]:
     return reached
 
 
-_URI = re.compile(r"ssh://(?P<rest>[^/]+)/?")
-_DESTINATION = re.compile(
+_URI = patterns.compile(r"ssh://(?P<rest>[^/]+)/?")
+_DESTINATION = patterns.compile(
     r"(?:(?P<user>\S+)@)?"
     r"(?:(?P<v6>[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?)"
     r"|(?:\[(?P<bracketed>[^\]\s]+)\]|(?P<plain>[^\[\]@:/\s]+))(?::(?P<port>[0-9]+))?)"
@@ -178,7 +178,7 @@ def destination(name: str, loaded: LoadedHosts) -> Host:
     port = int(match["port"]) if match["port"] else None
     known = loaded.hosts.get(bare)
     if known and not known.local:
-        return dataclasses.replace(known, user=match["user"] or known.user, port=port or known.port)
+        return records.replace(known, user=match["user"] or known.user, port=port or known.port)
     address = bare if bare != name else None
     return Host(name, address, match["user"], port, become=loaded.become)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from deployer.protocol import records
 from deployer.settings.model import Hypervisor
 from deployer.settings.scalars import Number, Text
 from deployer.settings.shape import Field, Kind, ListOf, MapOf, Schema, Table
@@ -76,7 +76,7 @@ class Overrides(Kind):
         part = Sink(sink.spans, UNIT, sink.prefix + key, partial=True)
         UNIT.read(value, (), part)
         for finding in part.findings:
-            sink.take(dataclasses.replace(finding, key=(*key, *finding.key)))
+            sink.take(records.replace(finding, key=(*key, *finding.key)))
         return value
 
     def schema(self) -> Schema:

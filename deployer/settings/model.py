@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from deployer.protocol.finding import Where
+from deployer.protocol.records import dataclass, field
 
 ArgValue = str | int | float | bool | list[Any] | dict[str, Any]
 DirectiveValue = str | int | float | bool | list[str | int | float | bool]

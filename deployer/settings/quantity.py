@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from deployer.protocol import patterns
+
 _MICROSECONDS = {
     "us": 1, "usec": 1, "ms": 1000, "msec": 1000,
     "s": 10**6, "sec": 10**6, "second": 10**6, "seconds": 10**6,
@@ -24,10 +26,10 @@ DURATION_PATTERN = rf"^ *({_NUMBER}|{_NUMBER} *({_UNITS})( *{_NUMBER} *({_UNITS}
 """For the JSON Schema, in the part of the regular expressions that Python and ECMAScript share."""
 SIZE_PATTERN = rf"^ *{_NUMBER} *({'|'.join(_KIBIBYTES)}) *$"
 
-_DURATION = re.compile(DURATION_PATTERN)
-_SIZE = re.compile(SIZE_PATTERN)
-_SIZE_PART = re.compile(rf"({_NUMBER}) *([A-Za-z]+)")
-_PART = re.compile(rf"({_NUMBER}) *([a-z]*)")
+_DURATION = patterns.compile(DURATION_PATTERN)
+_SIZE = patterns.compile(SIZE_PATTERN)
+_SIZE_PART = patterns.compile(rf"({_NUMBER}) *([A-Za-z]+)")
+_PART = patterns.compile(rf"({_NUMBER}) *([a-z]*)")
 
 
 class QuantityError(ValueError):

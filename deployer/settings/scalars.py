@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from deployer.protocol import patterns
 from deployer.settings import quantity
 from deployer.settings.shape import INVALID, Kind, Schema
 from deployer.settings.sink import Key, Sink, nearest
@@ -21,7 +22,7 @@ class Text(Kind):
         listed = ", ".join(f'"{choice}"' for choice in choices)
         self.words = f"one of {listed}" if len(choices) > 1 else listed or words
         self.choices = tuple(choices)
-        self.pattern = re.compile(pattern) if pattern else None
+        self.pattern = patterns.compile(pattern) if pattern else None
         self.empty = empty
 
     def read(self, value: Any, key: Key, sink: Sink) -> Any:

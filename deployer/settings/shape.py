@@ -23,12 +23,11 @@ takes 0.4 ms, most of it in ``tomllib``.
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from deployer.protocol import patterns, records
 from deployer.settings import reports
 from deployer.settings.sink import Key, Sink
 from deployer.settings.spans import canonical
@@ -72,7 +71,7 @@ class Kind(ABC):
         return INVALID
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Field:
     """A key of a table. ``attr`` is its name in the model, where that is not the key with underscores."""
 
@@ -155,10 +154,10 @@ class Table(Kind):
         return schema
 
     def _default(self, name: str, field: Field) -> Schema:
-        if not isinstance(self.make, type) or not dataclasses.is_dataclass(self.make):
+        if not isinstance(self.make, type) or not records.is_dataclass(self.make):
             return {}
         attr = field.attr or name.replace("-", "_")
-        default = {f.name: f.default for f in dataclasses.fields(self.make)}.get(attr, dataclasses.MISSING)
+        default = {f.name: f.default for f in records.fields(self.make)}.get(attr, records.MISSING)
         return {"default": default} if isinstance(default, (str, bool, int, float)) and default != "" else {}
 
 
@@ -172,7 +171,7 @@ class MapOf(Kind):
 
     def __init__(self, item: Kind, name: str, name_words: str, alike: bool = False) -> None:
         self.item = item
-        self.name = re.compile(name)
+        self.name = patterns.compile(name)
         self.name_words = name_words
         self.alike = alike
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 import bisect
 import re
 import tomllib
-from dataclasses import dataclass
 from functools import cached_property
 
+from deployer.protocol import patterns
 from deployer.protocol.finding import Where
+from deployer.protocol.records import dataclass
 
 Path = tuple[str, ...]
 """A path into a document; an index of an array is its decimal text: ``("hooks", "before", "0", "command")``."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Span:
     """Offsets into the text: of the key as written there, and of its value (None: a table of its own, or implied)."""
 
@@ -97,14 +98,14 @@ class Places:
         return None
 
 
-_BLANK = re.compile(r"[ \t]*")
-_SKIP = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
-_STRING = re.compile(
+_BLANK = patterns.compile(r"[ \t]*")
+_SKIP = patterns.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_BARE = patterns.compile(r"[A-Za-z0-9_-]+")
+_QUOTED = patterns.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
+_STRING = patterns.compile(
     r'"""(?:[^\\]|\\[\s\S])*?"{3,5}|' r"'''[\s\S]*?'{3,5}|" r'"(?!"")(?:[^"\\\n]|\\.)*"|' r"'(?!'')[^'\n]*'"
 )
-_SCALAR = re.compile(r"[^,\]}#\r\n\s]+(?:[ \t]+[^,\]}#\r\n\s]+)*")
+_SCALAR = patterns.compile(r"[^,\]}#\r\n\s]+(?:[ \t]+[^,\]}#\r\n\s]+)*")
 
 
 class Scan:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from deployer.errors import SettingsError, UsageError
 from deployer.protocol.finding import Finding, Level, Where
+from deployer.protocol.records import dataclass, replace
 from deployer.settings import document, host
 from deployer.settings.host import LoadedHosts
 from deployer.settings.host_keys import UNIT_NAME

@@ -9,8 +9,8 @@ attention's states, and cell the bytes that one token takes on one rank.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from deployer.protocol.records import dataclass
 from deployer.sglang.checkpoint import DTYPE_BYTES, FULL, LINEAR, MLA, SLIDING, Checkpoint
 from deployer.sglang.kv_dtype import BYTES
 from deployer.sglang.version import at_least

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from deployer.protocol.records import dataclass
 from deployer.resources import package
 from deployer.sglang import version
 from deployer.sglang.flag import Flag, dashed

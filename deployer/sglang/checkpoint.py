@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from deployer.protocol.records import dataclass, field
 
 FULL, MLA, SLIDING, LINEAR = "full", "mla", "sliding", "linear"
 

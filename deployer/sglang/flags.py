@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from deployer.protocol.finding import Finding, Level
+from deployer.protocol.records import dataclass
 from deployer.sglang import releases
 from deployer.sglang.catalogue import Catalogue, catalogue
 from deployer.sglang.flag import Flag, dashed, flag_in, strip

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from deployer.protocol.finding import Level
+from deployer.protocol.records import dataclass
 from deployer.sglang.catalogue import Catalogue
 
 

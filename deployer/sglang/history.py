@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from deployer.protocol.records import dataclass
 from deployer.sglang.catalogue import Catalogue, Span
 from deployer.sglang.flag import Flag, flag_in
 from deployer.sglang.values import kind_words

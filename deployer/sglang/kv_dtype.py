@@ -7,9 +7,8 @@ Facts read from the releases' ``model_executor/model_runner.py``, ``layers/quant
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from deployer.protocol.finding import Finding, Level
+from deployer.protocol.records import dataclass
 from deployer.sglang.checkpoint import Checkpoint
 from deployer.sglang.version import at_least
 

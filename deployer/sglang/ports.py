@@ -6,9 +6,9 @@ Without DP attention the processes speak over unix sockets; the port of torch.di
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from deployer.protocol.records import dataclass
 from deployer.sglang.fits import size
 from deployer.sglang.version import at_least
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
+from deployer.protocol.records import fields
 from deployer.sglang.flag import Flag
 
 _ORDINARY = {field.name: field.default for field in fields(Flag) if field.name != "name"}

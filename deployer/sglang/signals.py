@@ -7,8 +7,7 @@ Tried on systemd 252: SuccessExitStatus=SIGKILL with Restart=on-failure alone ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from deployer.protocol.records import dataclass
 from deployer.sglang.health import before
 
 CLEAN_EXIT_SINCE = "0.5.19"

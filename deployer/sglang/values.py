@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from deployer.protocol import patterns
+from deployer.protocol.records import dataclass, replace
 from deployer.protocol.redact import is_secret_name
 from deployer.sglang.flag import Flag, strip
 from deployer.sglang.wording import HERE
 
-HUMAN = re.compile(r"\d+(?:\.\d+)?(?:k|M|G|T)|\d+(?:Ki|Mi|Gi|Ti)")
+HUMAN = patterns.compile(r"\d+(?:\.\d+)?(?:k|M|G|T)|\d+(?:Ki|Mi|Gi|Ti)")
 """Sizes that ``human_readable_int`` reads beside plain integers (sglang/srt/utils/common.py, 0.5.10 and later)."""
 
 _FACTORS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -105,7 +105,7 @@ def _misread(flag: Flag, name: str, value: Any, text: str, why: str) -> Fault:
 
 
 _UNITS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
-_DURATION = re.compile(r"(\d+) ?(s|sec|m|min|h)")
+_DURATION = patterns.compile(r"(\d+) ?(s|sec|m|min|h)")
 
 
 def _seconds(text: str) -> int | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from deployer.protocol.records import dataclass
 from deployer.systemd.environment import fill_in
 from deployer.systemd.lines import Problem
 from deployer.systemd.parse import Assignment

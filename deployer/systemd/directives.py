@@ -8,8 +8,9 @@ systemd.service(5), systemd.exec(5), systemd.resource-control(5) and load-fragme
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from pathlib import Path
+
+from deployer.protocol.records import dataclass
 
 SERVICE_SECTIONS = ("Unit", "Service", "Install")
 """The sections of a service unit; others are ignored with a log line, ``X-`` ones silently."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from deployer.protocol import patterns
+from deployer.protocol.records import dataclass
 from deployer.systemd.lines import Problem
 from deployer.systemd.parse import Assignment, is_text
 from deployer.systemd.quote import is_variable
@@ -82,7 +83,7 @@ def entries(text: str | bytes, *, systemd: int = 252) -> tuple[list[FileEntry], 
     return found, problems
 
 
-_NAME = re.compile(r".[^=\n\r]*", re.DOTALL)
+_NAME = patterns.compile(r".[^=\n\r]*", re.DOTALL)
 """A name's first character is taken as it comes, even a ``=``."""
 
 

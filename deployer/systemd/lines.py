@@ -5,10 +5,10 @@ A logical line keeps where each piece of it stood, and what a reader would not e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from deployer.protocol import patterns
+from deployer.protocol.records import dataclass
 from deployer.systemd.words import WHITESPACE
 
 LONGEST = 1024 * 1024
@@ -51,7 +51,7 @@ def physical(text: str) -> Iterator[str]:
         return
     at = 0
     while at < len(text):
-        match = re.compile(r"[\n\r\0]").search(text, at)
+        match = patterns.compile(r"[\n\r\0]").search(text, at)
         if not match:
             yield text[at:]
             return

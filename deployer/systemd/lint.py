@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
+from deployer.protocol import patterns
 from deployer.systemd import directives, values
 from deployer.systemd.lines import Problem
 from deployer.systemd.parse import Assignment, Unit, UnitText
 
-_SWALLOWED = re.compile(r"(?:^| )([A-Z][A-Za-z]{3,})=")
+_SWALLOWED = patterns.compile(r"(?:^| )([A-Z][A-Za-z]{3,})=")
 
-_REMARK = re.compile(r"(?:^|[ \t])[#;](?:[ \t]|$)")
-_HASH = re.compile(r"(?:^|[ \t])#(?:[ \t]|$)")
+_REMARK = patterns.compile(r"(?:^|[ \t])[#;](?:[ \t]|$)")
+_HASH = patterns.compile(r"(?:^|[ \t])#(?:[ \t]|$)")
 
 
 def lint(unit: UnitText | Unit) -> list[Problem]:

@@ -6,8 +6,8 @@ Source: conf-parser.c and load-fragment.c of systemd 252 and 257 (equal here), c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from deployer.protocol.records import dataclass
 from deployer.systemd import directives, values
 from deployer.systemd.lines import Line, Problem, logical
 from deployer.systemd.words import WHITESPACE, BadQuoting, split

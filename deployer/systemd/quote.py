@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 
+from deployer.protocol import patterns
+
 LONGEST_ARGUMENT = 131_071
 """Bytes of one argument or one ``NAME=value``: the kernel's MAX_ARG_STRLEN less its NUL. One more is 203/EXEC."""
 
 LONGEST_LINE = 1024 * 1024 - 1
 """Bytes of one directive, continuation lines joined: systemd's LONG_LINE_MAX. Beyond it the unit is not loaded."""
 
-_BARE = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BARE = patterns.compile(r"[A-Za-z0-9_@+=:,./-]+")
+_VARIABLE = patterns.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMED = {"\n": r"\n", "\t": r"\t", "\r": r"\r", '"': r"\"", "\\": r"\\", "%": "%%"}
-_SPECIAL = re.compile("[\\x01-\\x1f\\x7f\"\\\\%$]")
-_NOT_TEXT = re.compile(
+_SPECIAL = patterns.compile("[\\x01-\\x1f\\x7f\"\\\\%$]")
+_NOT_TEXT = patterns.compile(
     "[\ud800-\udfff\ufdd0-\ufdef"
     + "".join(chr(plane << 16 | 0xFFFE) + chr(plane << 16 | 0xFFFF) for plane in range(17))
     + "]"

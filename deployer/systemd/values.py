@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import signal
 
+from deployer.protocol import patterns
+
 _SPANS = {
     "": 1.0, "s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "msec": 1e-3, "us": 1e-6, "usec": 1e-6,
     "µs": 1e-6, "μs": 1e-6, "m": 60.0, "min": 60.0, "minute": 60.0, "minutes": 60.0, "h": 3600.0, "hr": 3600.0,
@@ -15,7 +17,7 @@ _SPANS = {
     "weeks": 604800.0, "M": 2629800.0, "month": 2629800.0, "months": 2629800.0, "y": 31557600.0, "year": 31557600.0,
     "years": 31557600.0,
 }
-_SPAN = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-zµμ]*)")
+_SPAN = patterns.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-zµμ]*)")
 _BOOLEAN = {"1", "yes", "y", "true", "t", "on", "0", "no", "n", "false", "f", "off"}
 _TRUE = {"1", "yes", "y", "true", "t", "on"}
 _CHOICES = {
@@ -29,10 +31,10 @@ _BEYOND_BOOLEAN = {
     "ProtectControlGroups": {"private", "strict"},
 }
 """Words that later releases (up to 257 and beyond) take where earlier ones had a plain boolean."""
-_UNIT_NAME = re.compile(
+_UNIT_NAME = patterns.compile(
     r"[A-Za-z0-9:_.\\@%-]+\.(?:service|socket|target|device|mount|automount|swap|timer|path|slice|scope)|%n"
 )
-_SIZE = re.compile(r"(?:\d+(?:\.\d+)?[BKMGTPE]?|infinity)", re.IGNORECASE)
+_SIZE = patterns.compile(r"(?:\d+(?:\.\d+)?[BKMGTPE]?|infinity)", re.IGNORECASE)
 
 
 def seconds(text: str) -> float | None:

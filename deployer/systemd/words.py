@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from deployer.protocol import patterns
+
 WHITESPACE = " \t\n\r"
 
-_PLAIN = re.compile(r"""[^ \t\n\r"'\\]*""")
-_IN_DOUBLE = re.compile(r'[^"\\]*')
-_IN_SINGLE = re.compile(r"[^'\\]*")
-_BLANKS = re.compile(r"[ \t\n\r]*")
+_PLAIN = patterns.compile(r"""[^ \t\n\r"'\\]*""")
+_IN_DOUBLE = patterns.compile(r'[^"\\]*')
+_IN_SINGLE = patterns.compile(r"[^'\\]*")
+_BLANKS = patterns.compile(r"[ \t\n\r]*")
 _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", '"': '"',
           "'": "'", "s": " "}
-_NUMBERED = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{3})")
+_NUMBERED = patterns.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{3})")
 
 
 class BadQuoting(ValueError):

@@ -11,7 +11,6 @@ import pytest
 
 from deployer.cli import run_hosts
 from deployer.protocol.outcome import Outcome
-from deployer.rollout.many import Pace
 from deployer.rollout.view import Report, View
 from deployer.settings.model import Host
 
@@ -45,7 +44,7 @@ def test_after_the_question_it_watches_to_the_end(capsys: pytest.CaptureFixture[
         answered.set()
 
     press_ctrl_c_when(begun)
-    code = run_hosts.run([Host("h1")], act, as_json=False, pace=Pace(), interrupted=interrupted)
+    code = run_hosts.run([Host("h1")], act, as_json=False, interrupted=interrupted)
     assert (code, len(asked)) == (4, 1)
     assert "rolled back" in capsys.readouterr().err
 
@@ -60,5 +59,5 @@ def test_with_nothing_to_ask_it_ends() -> None:
 
     press_ctrl_c_when(begun)
     with pytest.raises(KeyboardInterrupt):
-        run_hosts.run([Host("h1")], act, as_json=False, pace=Pace())
+        run_hosts.run([Host("h1")], act, as_json=False)
     never.set()

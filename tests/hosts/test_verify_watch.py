@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
 
+from deployer.protocol import records
 from deployer.protocol.expectations import Expectations, Prompt
 from deployer.sglang.health import health
 from tests.hosts.bed import Host
@@ -21,7 +21,7 @@ GOOD = Expectations(
 @pytest.mark.parametrize("release", ["0.4.9", "0.5.9", "0.5.23"])
 def test_a_good_start(host: Host, release: str) -> None:
     install(host, release="" if release == "0.5.9" else release)
-    expected = dataclasses.replace(GOOD, health=health(release), settle=1.0, prompt=Prompt("The capital of France is"))
+    expected = records.replace(GOOD, health=health(release), settle=1.0, prompt=Prompt("The capital of France is"))
     end = watch(host, expected).end()
     assert end["data"]["passed"], verdicts(end)
     figures = end["data"]["figures"]
@@ -76,7 +76,7 @@ def test_port_held_by_another_sglang(host: Host) -> None:
     host.run("systemctl start old")
     host.sglang.at(30000).wait("ready")
     install(host, "--model-path /models/tiny --port 30000 --device cpu --max-total-tokens 4096")
-    end = watch(host, dataclasses.replace(GOOD, gpus=(), args={})).end()
+    end = watch(host, records.replace(GOOD, gpus=(), args={})).end()
     assert not end["data"]["passed"]
     assert gate(end, "port")[0] == "failed" or gate(end, "log")[0] == "failed", verdicts(end)
     assert "old.service" in gate(end, "port")[1], verdicts(end)
@@ -138,21 +138,21 @@ def test_start_limit(host: Host) -> None:
 def test_stuck_says_where(host: Host) -> None:
     host.sglang.behave(hold=["weights"])
     install(host)
-    end = watch(host, dataclasses.replace(GOOD, stall=3.0)).end()
+    end = watch(host, records.replace(GOOD, stall=3.0)).end()
     assert "stuck" in gate(end, "log")[1] and "pid" in gate(end, "log")[1], verdicts(end)
 
 
 def test_what_runs_is_not_what_was_declared(host: Host) -> None:
     host.sglang.behave(server_info={"mem_fraction_static": 0.5})
     install(host)
-    end = watch(host, dataclasses.replace(GOOD, args={**GOOD.args, "mem_fraction_static": 0.88})).end()
+    end = watch(host, records.replace(GOOD, args={**GOOD.args, "mem_fraction_static": 0.88})).end()
     assert gate(end, "declared") == ("failed", "--mem-fraction-static: declared 0.88, running 0.5"), verdicts(end)
 
 
 def test_foreign_memory_and_headroom(host: Host) -> None:
     install(host)
     with host.gpu.hold({1: 500}):
-        end = watch(host, dataclasses.replace(GOOD, memory_free_mib=90_000)).end()
+        end = watch(host, records.replace(GOOD, memory_free_mib=90_000)).end()
     state, text = gate(end, "memory")
     assert state == "failed" and "GPU 1 is also held by process" in text and "free" in text, verdicts(end)
 
@@ -160,7 +160,7 @@ def test_foreign_memory_and_headroom(host: Host) -> None:
 def test_nvidia_smi_hangs(host: Host) -> None:
     host.gpu.switch(hang=True)
     install(host, "--model-path /models/tiny --port 30000 --device cpu --max-total-tokens 4096")
-    end = watch(host, dataclasses.replace(GOOD, args={})).end()
+    end = watch(host, records.replace(GOOD, args={})).end()
     assert end["data"]["passed"], verdicts(end)
     assert gate(end, "memory")[0] == "skipped" and "no answer" in gate(end, "memory")[1]
 
@@ -168,7 +168,7 @@ def test_nvidia_smi_hangs(host: Host) -> None:
 def test_a_key_is_sent_and_shown_nowhere(host: Host) -> None:
     host.write("/etc/s.yaml", 'api-key: "canary-4711"\n')
     install(host, "--config /etc/s.yaml --model-path /models/tiny --port 30000 --tp-size 2")
-    expected = dataclasses.replace(GOOD, secret_args=("api_key",), prompt=Prompt("x"))
+    expected = records.replace(GOOD, secret_args=("api_key",), prompt=Prompt("x"))
     watching = watch(host, expected, secrets={"api-key": "canary-4711"})
     end = watching.end()
     assert end["data"]["passed"], verdicts(end)
@@ -215,7 +215,7 @@ def test_a_flood_of_lines(host: Host) -> None:
 
 def test_it_goes_sick_while_settling(host: Host) -> None:
     install(host)
-    watching = watch(host, dataclasses.replace(GOOD, settle=30.0))
+    watching = watch(host, records.replace(GOOD, settle=30.0))
     watching.until("health", "passed")
     host.sglang.at(30000).set(health=503)
     end = watching.end()

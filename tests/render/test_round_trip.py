@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from deployer.protocol.records import replace
 from deployer.render.release import render
 from deployer.systemd.lint import lint
 from deployer.systemd.parse import merge, parse

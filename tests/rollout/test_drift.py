@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 import pytest
 
 from deployer.cli.diff import _show
+from deployer.protocol import records
 from deployer.protocol.expectations import Expectations
 from deployer.protocol.facts import Facts, GpuReading, HostFacts, InstalledFile, UnitFacts
 from deployer.protocol.finding import Finding, Level, Where
@@ -125,6 +125,6 @@ def test_the_next_command_of_a_refusal(declared: str, other: bool, words: str) -
 
 def test_a_file_whose_pushed_text_is_lost_stays_as_it_is() -> None:
     found = facts(EDITED)
-    lost = dataclasses.replace(found, unit=dataclasses.replace(found.unit, pushed=(installed(PATH, None),)))
+    lost = records.replace(found, unit=records.replace(found.unit, pushed=(installed(PATH, None),)))
     assert as_pushed(lost).unit.files == found.unit.files
     assert hand_edits(lost)[0].diff == ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 
+from deployer.protocol import records
 from deployer.protocol.codec import Unknown
 from deployer.protocol.expectations import Expectations
 from deployer.protocol.facts import Facts, Gpu, GpuError, GpuReading, HostFacts, Socket, UnitFacts
@@ -33,7 +33,7 @@ def test_nothing_against_it() -> None:
 
 
 def change(**changes: object) -> Facts:
-    return dataclasses.replace(GOOD, **changes)  # type: ignore[arg-type]
+    return records.replace(GOOD, **changes)  # type: ignore[arg-type]
 
 
 HOLDER = Holder(7, 1, 1, "ada", ("python", "train.py"), "/user.slice", session="session-3.scope",
@@ -42,19 +42,19 @@ HOLDER = Holder(7, 1, 1, "ada", ("python", "train.py"), "/user.slice", session="
 
 
 @pytest.mark.parametrize(("facts", "expected"), [
-    (change(host=dataclasses.replace(HOST, systemd=246)), [("systemd-too-old", "error")]),
-    (change(host=dataclasses.replace(HOST, systemd=Unknown("no answer"))), [("systemd-unknown", "error")]),
-    (change(host=dataclasses.replace(HOST, free_disk={"/etc": 1})), [("disk-full", "error")]),
+    (change(host=records.replace(HOST, systemd=246)), [("systemd-too-old", "error")]),
+    (change(host=records.replace(HOST, systemd=Unknown("no answer"))), [("systemd-unknown", "error")]),
+    (change(host=records.replace(HOST, free_disk={"/etc": 1})), [("disk-full", "error")]),
     (change(sglang="0.5.8"), [("sglang-version", "error")]),
     (change(sglang=Unknown("two releases")), [("sglang-unknown", "warning")]),
     (change(sockets=(Socket("0.0.0.0", 30000, 5, "other.service"),)), [("port-held", "error")]),
     (change(sockets=(Socket("0.0.0.0", 30000, 5, "q.service"),)), []),
     (change(gpus=GpuReading((), (), (GpuError("no-driver"),))), [("gpu-no-driver", "error")]),
     (change(gpus=GpuReading(GPUS.gpus[:1])), [("too-few-gpus", "error")]),
-    (change(gpus=dataclasses.replace(GPUS, errors=(GpuError("partial"),))), [("gpu-partial", "warning")]),
+    (change(gpus=records.replace(GPUS, errors=(GpuError("partial"),))), [("gpu-partial", "warning")]),
     (change(holders=(HOLDER,)), [("foreign-holder", "error")]),
-    (change(holders=(dataclasses.replace(HOLDER, holder_class=HolderClass.SYSTEM),)), []),
-    (change(holders=(dataclasses.replace(HOLDER, holder_class=HolderClass.OWN, unit="q.service"),)), []),
+    (change(holders=(records.replace(HOLDER, holder_class=HolderClass.SYSTEM),)), []),
+    (change(holders=(records.replace(HOLDER, holder_class=HolderClass.OWN, unit="q.service"),)), []),
     (change(holders=Unknown("not root")), [("holders-unknown", "warning")]),
     (change(findings=(Finding("user-missing", Level.ERROR, "x"),)), [("user-missing", "error")]),
 ])
@@ -63,28 +63,28 @@ def test_each_on_its_own(facts: Facts, expected: list[tuple[str, str]]) -> None:
 
 
 def test_all_at_once_errors_first() -> None:
-    facts = change(sglang=Unknown("?"), host=dataclasses.replace(HOST, systemd=240), holders=(HOLDER,))
+    facts = change(sglang=Unknown("?"), host=records.replace(HOST, systemd=240), holders=(HOLDER,))
     assert codes(facts) == [("systemd-too-old", "error"), ("foreign-holder", "error"), ("sglang-unknown", "warning")]
 
 
 def test_a_specifier_is_checked_against_the_installed_release() -> None:
-    loose = dataclasses.replace(SETTINGS, sglang=">=0.5.4,<0.6")
+    loose = records.replace(SETTINGS, sglang=">=0.5.4,<0.6")
     assert codes(change(sglang="0.5.23"), loose) == []
     assert codes(change(sglang="0.5.3"), loose) == [("sglang-version", "error")]
 
 
 def test_a_cpu_unit_needs_no_driver() -> None:
-    cpu = dataclasses.replace(SETTINGS, gpu=GpuSettings(devices=None))
+    cpu = records.replace(SETTINGS, gpu=GpuSettings(devices=None))
     assert codes(change(gpus=GpuReading((), (), (GpuError("no-driver"),))), cpu) == []
 
 
 def test_pinned_memory_of_all_ranks_against_the_host() -> None:
-    wanted = dataclasses.replace(SETTINGS, args={**SETTINGS.args, "hicache-size": 48})
+    wanted = records.replace(SETTINGS, args={**SETTINGS.args, "hicache-size": 48})
     assert codes(GOOD, wanted) == [("hicache-too-big", "error")]
 
 
 def test_foreign_holder_on_gpus_that_are_not_meant() -> None:
-    other = dataclasses.replace(SETTINGS, gpu=GpuSettings(devices=(0,)), args={"tp-size": 1})
+    other = records.replace(SETTINGS, gpu=GpuSettings(devices=(0,)), args={"tp-size": 1})
     assert codes(change(holders=(HOLDER,)), other) == []
 
 
@@ -96,7 +96,7 @@ def test_findings_stand_in_the_order_of_the_file(tmp_path: Path) -> None:
     settings = Workspace(tmp_path).load_unit("q").settings
     assert settings is not None
     facts = change(sglang="0.5.8", sockets=(Socket("0.0.0.0", 30000, 5, "other.service"),),
-                   host=dataclasses.replace(HOST, free_disk={"/etc": 1}))
+                   host=records.replace(HOST, free_disk={"/etc": 1}))
     found = judge(settings, RELEASE, facts)
     assert [finding.code for finding in found] == ["disk-full", "port-held", "sglang-version", "gpu-missing"]
     assert [finding.where.line if finding.where else None for finding in found] == [None, 4, 7, 11]

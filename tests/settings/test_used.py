@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
+from deployer.protocol import records
 from deployer.settings import model
 
 PACKAGE = Path(model.__file__).parents[1]
@@ -25,4 +25,4 @@ def test_every_field_is_used(kind: type, names: tuple[str, ...]) -> None:
     sources = [file.read_text(encoding="utf-8") for file in PACKAGE.rglob("*.py")
                if file.parent != PACKAGE / "settings"]
     used = {found[1] for source in sources for found in re.finditer(rf"\b(?:{'|'.join(names)})\.(\w+)", source)}
-    assert {field.name for field in dataclasses.fields(kind)} - used == set()
+    assert {field.name for field in records.fields(kind)} - used == set()

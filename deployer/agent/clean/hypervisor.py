@@ -6,7 +6,6 @@ descendant of it (ioctl_ns(2), NS_GET_PARENT).
 
 from __future__ import annotations
 
-import dataclasses
 import fcntl
 import os
 import re
@@ -17,12 +16,13 @@ from deployer.agent.door import Refusal
 from deployer.agent.facts.cgroup import Container, place, root_of, systemd_path
 from deployer.agent.facts.process import Process, completed
 from deployer.agent.facts.systemd import UnitState
+from deployer.protocol import records
 from deployer.protocol.codec import from_plain
 
 NS_GET_PARENT = 0xB702
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Inner:
     """What the agent inside told: its units by state, this tool's units, and the pids that it saw holding."""
 

@@ -6,7 +6,6 @@ never a name. What lives in a unit, a container or a login session belongs to it
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from typing import Optional
@@ -14,25 +13,26 @@ from typing import Optional
 from deployer.agent.clean.world import World
 from deployer.agent.facts.cgroup import Place
 from deployer.agent.facts.process import INVOCATION, MARKER, TICKS, Process
+from deployer.protocol import patterns, records
 from deployer.protocol.holder import HolderClass
 
-_SYSTEM_PROGRAMS = re.compile(
+_SYSTEM_PROGRAMS = patterns.compile(
     r"Xorg(?:\.bin)?|Xwayland|X|gnome-shell|kwin_(?:x11|wayland)|gdm-\S+|nvidia-persistenced|nvidia-powerd|nvidia-smi|nvtop|btop"
     r"|nv-hostengine|nv-fabricmanager|nvsm\S*|dcgm-exporter|dcgmi|nvidia_gpu_exporter|node_exporter|prometheus\S*|telegraf"
     r"|netdata|zabbix_agentd?2?|collectd|datadog-agent|nvidia-ctk|nvidia-container-cli|nvidia-device-plugin|nvidia-modprobe"
 )
-_SYSTEM_UNITS = re.compile(
+_SYSTEM_UNITS = patterns.compile(
     r"nvidia-(?:persistenced|fabricmanager|powerd|dcgm|imex)\.service|(?:dcgm|nvidia-dcgm|dcgm-exporter)\.service"
     r"|(?:display-manager|gdm3?|lightdm|sddm|xdm)\.service|\S*[-_]exporter\.service"
 )
 _WRAPPERS = ("sh", "bash", "dash", "zsh", "ash", "nohup", "timeout", "tini", "dumb-init", "numactl", "taskset")
 """What stands around a command and does nothing itself; with a terminal it is somebody at work."""
 _SGLANG_PROGRAMS = ("sglang", "sglang-router", "sglang_router")
-_SGLANG_SCRIPT = re.compile(r"(?:\S*/)?(?:sglang|sglang-router)|\S*/sglang/\S+\.py")
-_UNIT_NAME = re.compile(r"[A-Za-z0-9:_.@\\-]+\.service")
+_SGLANG_SCRIPT = patterns.compile(r"(?:\S*/)?(?:sglang|sglang-router)|\S*/sglang/\S+\.py")
+_UNIT_NAME = patterns.compile(r"[A-Za-z0-9:_.@\\-]+\.service")
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Identity:
     """``live``: part of something that runs now. ``unit`` for OWN is the unit that it is proven to be of."""
 

@@ -6,7 +6,6 @@ time was compared after the pidfd had been opened; else both are compared immedi
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import select
 import signal
@@ -16,6 +15,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 from deployer.agent.door import Emit, run
 from deployer.agent.facts.process import start_of
 from deployer.agent.facts.systemd import UnitState, states
+from deployer.protocol import records
 from deployer.protocol.cleaned import Ended
 from deployer.protocol.codec import Unknown
 from deployer.protocol.holder import Holder
@@ -81,7 +81,7 @@ def grip(pid: int, start: int) -> Optional[Grip]:
     return held
 
 
-@dataclasses.dataclass
+@records.dataclass
 class _Rung:
     holder: Holder
     grip: Grip

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Callable, FrozenSet, List, Optional, Sequence, Set, Tuple
 
+from deployer.protocol import records
 from deployer.protocol.cleaned import Act, Treatment
 from deployer.protocol.holder import Holder, HolderClass
 
@@ -12,7 +12,7 @@ SCOPES = ("own", "orphans", "all")
 _Spare = Callable[[str], Treatment]
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Wish:
     """What is asked for.
 

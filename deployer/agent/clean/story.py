@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
@@ -17,6 +16,7 @@ from deployer.agent.door import Emit, Refusal
 from deployer.agent.facts.gpu import chosen, unknown_selectors
 from deployer.agent.facts.process import read
 from deployer.agent.facts.systemd import states
+from deployer.protocol import records
 from deployer.protocol.cleaned import Act, Cleaned, Ended, HeldMemory, Treatment
 from deployer.protocol.codec import Unknown, to_plain
 from deployer.protocol.facts import GpuReading
@@ -29,7 +29,7 @@ _LOOKS = 5
 """Looks with newcomers after which they get SIGKILL at once, and after which their group is ended as a whole."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Limits:
     """Seconds: for the whole, for SGLang to end by itself, for a unit to drain, and for memory that does not fall."""
 
@@ -89,7 +89,7 @@ class _Clean:
         if unknown:
             raise Refusal("unknown-gpu", "no GPU {} on this host".format(", ".join(unknown)),
                           gpus=[gpu.index for gpu in reading.gpus])
-        return dataclasses.replace(wish, gpus=frozenset(gpu.uuid for gpu in chosen(reading.gpus, gpus) if gpu.uuid))
+        return records.replace(wish, gpus=frozenset(gpu.uuid for gpu in chosen(reading.gpus, gpus) if gpu.uuid))
 
     def preview(self, wish: Wish) -> Cleaned:
         """What would be done."""
@@ -221,7 +221,7 @@ class _Clean:
         if process is None or seen is None or process.start != holder.start:
             return False
         # Its parent may be among those just ended: the descent that was seen is what counts.
-        process = dataclasses.replace(process, ppid=seen.ppid)
+        process = records.replace(process, ppid=seen.ppid)
         identity = identify(process, world)
         return identity.holder_class is holder.holder_class and identity.live == holder.live
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from typing import Dict, FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
@@ -16,13 +15,14 @@ from deployer.agent.facts.holders import Held, held, list_is_complete, uses_cuda
 from deployer.agent.facts.process import Process, completed, read, since, snapshot, user_name
 from deployer.agent.facts.systemd import states
 from deployer.agent.store.releases import BASE
+from deployer.protocol import records
 from deployer.protocol.codec import Unknown
 from deployer.protocol.facts import GpuReading
 from deployer.protocol.holder import Holder, HolderClass, Parent
 from deployer.protocol.redact import Redactor, mask_argv
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Survey:
     """``holders``: all that hold a GPU, proven leftovers that hold none, and what is hidden; by pid, hidden last.
 
@@ -53,7 +53,7 @@ def survey(unit: Optional[str] = None, reading: Optional[GpuReading] = None, tim
         now = read_gpus(timeout)
         asked += time.monotonic() - begun
         processes = snapshot()
-    return dataclasses.replace(look(now, this_system(processes, unit)), asked=asked)
+    return records.replace(look(now, this_system(processes, unit)), asked=asked)
 
 
 def this_system(processes: Mapping[int, Process], unit: Optional[str] = None) -> World:
@@ -63,7 +63,7 @@ def this_system(processes: Mapping[int, Process], unit: Optional[str] = None) ->
         processes=processes, units={}, ours=kept_units() | ({unit} if unit else set()),
         root=root_of(init.cgroup) if init else "", pidns=_own_pidns(),
     )
-    return dataclasses.replace(world, units=states(_units(world)))
+    return records.replace(world, units=states(_units(world)))
 
 
 def kept_units(store: str = BASE) -> FrozenSet[str]:
@@ -79,7 +79,7 @@ def look(reading: GpuReading, world: World) -> Survey:
     held_by, unseen = held(reading, world.processes)
     concerned = _concerned(world, set(held_by))
     full = {pid: completed(world.processes[pid]) for pid in concerned}
-    world = dataclasses.replace(world, processes={**world.processes, **full})
+    world = records.replace(world, processes={**world.processes, **full})
     identities = {pid: identify(process, world) for pid, process in full.items()}
     compute = _computing(reading, world, held_by, identities)
     holders = [

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Callable, Dict, FrozenSet, Optional, Sequence, Tuple
 
 from deployer.agent.clean.hidden import SLACK_MIB, unexplained
 from deployer.agent.door import Emit
 from deployer.agent.facts.gpu import HANG, LIMIT, read_gpus
+from deployer.protocol import records
 from deployer.protocol.facts import Gpu, GpuReading
 
 PAUSE = 0.1
 """Seconds between two questions."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Waited:
     """``left`` are the GPUs that are not free, with the MiB that nobody explains (None: not known)."""
 

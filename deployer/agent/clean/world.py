@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, FrozenSet, Iterator, Mapping, Optional
 
 from deployer.agent.facts.cgroup import Place, place, systemd_path
 from deployer.agent.facts.process import Process
 from deployer.agent.facts.systemd import States, UnitState
+from deployer.protocol import records
 from deployer.protocol.codec import Unknown
 
 LIVE = UnitState(active="active", sub="unknown")
 """A unit whose state could not be asked counts as live: nothing of it is ended by guess."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class World:
     """One system: this host, or a container seen from its hypervisor.
 
@@ -30,7 +30,7 @@ class World:
     init: int = 1
     pidns: int = 0
     contained: bool = False
-    _places: Dict[str, Place] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+    _places: Dict[str, Place] = records.field(default_factory=dict, compare=False, repr=False)
 
     def place(self, process: Process) -> Place:
         """Where its control group says that it belongs."""

@@ -6,29 +6,30 @@ LXC, Incus and LXD (``lxc.payload.NAME``), Proxmox (``lxc/ID/ns``) and systemd-n
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Optional, Sequence, Tuple
 
-_UNIT = re.compile(r".+\.(?:service|scope|socket|mount|swap)")
-_SESSION = re.compile(r"session-[^/]+\.scope|user@[^/]+\.service|user-runtime-dir@[^/]+\.service")
+from deployer.protocol import patterns, records
+
+_UNIT = patterns.compile(r".+\.(?:service|scope|socket|mount|swap)")
+_SESSION = patterns.compile(r"session-[^/]+\.scope|user@[^/]+\.service|user-runtime-dir@[^/]+\.service")
 _HEX = r"[0-9a-f]{12,64}"
 _DELETED = " (deleted)"
 
 _IN_ONE_WORD: Tuple[Tuple[str, "re.Pattern[str]"], ...] = (
-    ("docker", re.compile(r"docker-(" + _HEX + r")\.scope")),
-    ("podman", re.compile(r"libpod-(?:payload-)?(" + _HEX + r")(?:\.scope)?")),
-    ("kubernetes", re.compile(r"(?:cri-containerd|crio|containerd)-(" + _HEX + r")(?:\.scope)?")),
-    ("nerdctl", re.compile(r"nerdctl-(" + _HEX + r")\.scope")),
-    ("machine", re.compile(r"machine-(.+)\.scope")),
-    ("machine", re.compile(r"systemd-nspawn@(.+)\.service")),
-    ("lxc", re.compile(r"lxc\.payload\.(.+)")),
-    ("container", re.compile(r"([0-9a-f]{64})")),
+    ("docker", patterns.compile(r"docker-(" + _HEX + r")\.scope")),
+    ("podman", patterns.compile(r"libpod-(?:payload-)?(" + _HEX + r")(?:\.scope)?")),
+    ("kubernetes", patterns.compile(r"(?:cri-containerd|crio|containerd)-(" + _HEX + r")(?:\.scope)?")),
+    ("nerdctl", patterns.compile(r"nerdctl-(" + _HEX + r")\.scope")),
+    ("machine", patterns.compile(r"machine-(.+)\.scope")),
+    ("machine", patterns.compile(r"systemd-nspawn@(.+)\.service")),
+    ("lxc", patterns.compile(r"lxc\.payload\.(.+)")),
+    ("container", patterns.compile(r"([0-9a-f]{64})")),
 )
 _IN_TWO_WORDS = {"docker": "docker", "lxc": "lxc", "lxc.payload": "lxc"}
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Container:
     """``kind``: docker, podman, kubernetes, nerdctl, lxc, machine, container or group; ``id`` as the path has it."""
 
@@ -39,7 +40,7 @@ class Container:
         return "{} {}".format(self.kind, self.id[:12] if re.fullmatch(_HEX, self.id) else self.id)
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Place:
     """``path`` is relative to the system's own root; ``unit`` is the outermost unit on it.
 
@@ -85,7 +86,7 @@ def place(text: str, root: str = "") -> Place:
     for line in text.splitlines():
         other = _walk(line.partition(":")[2].partition(":")[2])
         if other.container and not (root and inside):
-            return dataclasses.replace(other, unit=None, session=None)
+            return records.replace(other, unit=None, session=None)
     return found
 
 

@@ -7,21 +7,21 @@ those of ``man nvidia-smi`` (RETURN VALUE), with NVML's numbers where that page 
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Dict, List, Optional, Tuple
 
 from deployer.agent.door import NOT_FOUND, TIMED_OUT, Ran
+from deployer.protocol import patterns, records
 from deployer.protocol.facts import ComputeApp, Gpu, GpuError, GpuReading
 
 PARTIAL = "partial"
 HANG = "hang"
 
-_BUS_ID = re.compile(r"\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]\b")
-_GPU_ROW = re.compile(r"\d+\s*,")
-_APP_ROW = re.compile(r"(?:GPU-|MIG-|\[)[^,]*,\s*\d+\s*(?:,|$)")
-_APP = re.compile(r"([^,]+?)\s*,\s*(\d+)\s*,\s*(.*?)\s*,\s*([^,]*)", re.DOTALL)
-_NUMBER = re.compile(r"(\d+)(?:\s*(?:MiB|%))?")
+_BUS_ID = patterns.compile(r"\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]\b")
+_GPU_ROW = patterns.compile(r"\d+\s*,")
+_APP_ROW = patterns.compile(r"(?:GPU-|MIG-|\[)[^,]*,\s*\d+\s*(?:,|$)")
+_APP = patterns.compile(r"([^,]+?)\s*,\s*(\d+)\s*,\s*(.*?)\s*,\s*([^,]*)", re.DOTALL)
+_NUMBER = patterns.compile(r"(\d+)(?:\s*(?:MiB|%))?")
 _GPU_FIELDS = 10
 
 _FIELDS: Dict[str, Optional[str]] = {
@@ -52,17 +52,17 @@ _CODES: Dict[int, str] = {
     18: "driver-mismatch", 126: "no-driver", NOT_FOUND: "no-driver",
 }
 
-_HARMLESS = re.compile(r"(?i)^\s*(?:warning\b|no running processes|\[?not supported\]?|\[?n/a\]?$)")
+_HARMLESS = patterns.compile(r"(?i)^\s*(?:warning\b|no running processes|\[?not supported\]?|\[?n/a\]?$)")
 
 
-@dataclasses.dataclass
+@records.dataclass
 class _Answer:
     """One query's answer: how many rows it had, what was wrong, whether it answered at all."""
 
     rows: int = 0
     answered: bool = True
     partial: bool = False
-    errors: List[GpuError] = dataclasses.field(default_factory=list)
+    errors: List[GpuError] = records.field(default_factory=list)
 
     def error(self, code: str, message: str, bus_id: Optional[str] = None) -> None:
         if not any(known.code == code and (not bus_id or known.bus_id == bus_id) for known in self.errors):

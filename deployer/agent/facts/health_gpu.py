@@ -5,13 +5,12 @@ Xid numbers and what to do: NVIDIA, "XID Errors", GPU Deployment and Management 
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import re
 from typing import Dict, List, Optional, Tuple, Union
 
 from deployer.agent.door import Ran, run
 from deployer.agent.facts.systemd import UnitState, states
+from deployer.protocol import patterns, records
 from deployer.protocol.codec import Unknown
 from deployer.protocol.finding import Finding, Level
 
@@ -29,8 +28,8 @@ RECENT = 24 * 3600.0
 _KEY = ("gpu", "devices")
 FABRIC_UNIT = "nvidia-fabricmanager.service"
 _SWITCHES = "/proc/driver/nvidia-nvswitch/devices"
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d+)(?:, (.*))?")
-_SHORT_UNIX = re.compile(r"^(\d+\.\d+)\s")
+_XID = patterns.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d+)(?:, (.*))?")
+_SHORT_UNIX = patterns.compile(r"^(\d+\.\d+)\s")
 
 FATAL: Dict[int, str] = {
     46: "the GPU stopped processing", 48: "an uncorrectable double bit error",
@@ -44,7 +43,7 @@ FATAL: Dict[int, str] = {
 """Xid errors after which the GPU needs a reset, a reboot or a technician."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Xid:
     """One error line of the driver's. ``at`` in epoch seconds, None where the log has no time."""
 

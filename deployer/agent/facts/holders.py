@@ -5,23 +5,22 @@ Facts only; whose a holder is, ``deployer.agent.clean.identity`` decides.
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import re
 from typing import Dict, List, Mapping, Optional, Tuple
 
 from deployer.agent.facts.gpu import HANG, device_minors
 from deployer.agent.facts.process import Process
+from deployer.protocol import patterns, records
 from deployer.protocol.facts import ComputeApp, GpuReading
 
 INITIAL_PIDNS = 0xEFFFFFFC
 """The inode of the machine's first PID namespace (PROC_PID_INIT_INO): nothing is hidden from there."""
 
 UVM = "/dev/nvidia-uvm"
-_GPU_DEVICE = re.compile(r"/dev/nvidia(\d+)")
+_GPU_DEVICE = patterns.compile(r"/dev/nvidia(\d+)")
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Held:
     """``memory`` maps GPU UUID to MiB; None: open or listed, amount not known. ``listed``: nvidia-smi names it."""
 

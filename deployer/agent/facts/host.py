@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import socket
+import sys
 from typing import Dict, Sequence, Union
 
 from deployer.agent.door import run
@@ -19,10 +19,10 @@ def host_facts(disk_paths: Sequence[str] = ()) -> HostFacts:
     return HostFacts(
         hostname=socket.gethostname(),
         boot_id=_read("/proc/sys/kernel/random/boot_id").strip(),
-        kernel=platform.release(),
+        kernel=os.uname().release,
         os_name=_os_name(),
         systemd=systemd_version(),
-        python=platform.python_version(),
+        python=".".join(str(part) for part in sys.version_info[:3]),
         memory_total=memory.get("MemTotal", Unknown("/proc/meminfo does not say")),
         memory_available=memory.get("MemAvailable", Unknown("/proc/meminfo does not say")),
         free_disk={path: free for path in disk_paths for free in [_free(path)] if free is not None},

@@ -6,22 +6,23 @@ A process is its pid and start time together. What may not be read (another user
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import time
 from typing import Dict, List, Optional, Tuple
 
+from deployer.protocol import patterns, records
+
 MARKER = "DEPLOYER_UNIT"
 INVOCATION = "INVOCATION_ID"
 _KERNEL_THREAD = 0x00200000
-_DEVICE = re.compile(r"/dev/(?:nvidia(?:\d+|ctl|-uvm|-modeset|-caps/\S+)|dxg)(?: \(deleted\))?$")
-_UID = re.compile(r"^Uid:\s+(\d+)", re.MULTILINE)
-_NS_PIDS = re.compile(r"^NSpid:\s+(.+)", re.MULTILINE)
+_DEVICE = patterns.compile(r"/dev/(?:nvidia(?:\d+|ctl|-uvm|-modeset|-caps/\S+)|dxg)(?: \(deleted\))?$")
+_UID = patterns.compile(r"^Uid:\s+(\d+)", re.MULTILINE)
+_NS_PIDS = patterns.compile(r"^NSpid:\s+(.+)", re.MULTILINE)
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Process:
     """``marker`` and ``invocation`` are DEPLOYER_UNIT and INVOCATION_ID of its environment at its last exec.
 
@@ -85,7 +86,7 @@ def completed(process: Process, proc: str = "/proc") -> Process:
     folder = "{}/{}".format(proc, process.pid)
     status = _read(folder + "/status").decode("utf-8", "replace")
     uid, inner = _UID.search(status), _NS_PIDS.search(status)
-    return dataclasses.replace(
+    return records.replace(
         process, uid=int(uid.group(1)) if uid else 0, pidns=_inode(folder + "/ns/pid"), exe=_link(folder + "/exe"),
         ns_pids=tuple(int(word) for word in inner.group(1).split()) if inner else (),
     )

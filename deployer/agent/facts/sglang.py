@@ -7,6 +7,7 @@ import os
 import re
 from typing import Dict, Union
 
+from deployer.protocol import patterns
 from deployer.protocol.codec import Unknown
 
 
@@ -25,7 +26,7 @@ def version(python: str, distribution: str = "sglang") -> Union[str, Unknown]:
     if isinstance(folder, Unknown):
         return folder
     name = re.sub(r"[-_.]+", "_", distribution)
-    pattern = re.compile(re.escape(name) + r"-([^-]+)\.dist-info", re.IGNORECASE)
+    pattern = patterns.compile(re.escape(name) + r"-([^-]+)\.dist-info", re.IGNORECASE)
     try:
         matches = [pattern.fullmatch(entry) for entry in os.listdir(folder)]
     except OSError as error:

@@ -1,22 +1,29 @@
-"""Listening TCP sockets and who owns them: /proc/net/tcp and tcp6 (proc(5)), matched to processes by inode."""
+"""Listening TCP sockets and who owns them, matched to processes by inode.
+
+The kernel is asked over netlink; where it does not answer so, /proc/net/tcp and tcp6 (proc(5)) say the same.
+"""
 
 from __future__ import annotations
 
 import socket
 import struct
-from typing import Dict, List, Optional, Tuple
+from typing import List, Mapping, Optional, Tuple
 
 from deployer.agent.facts.cgroup import place, root_of
 from deployer.agent.facts.process import Process, read, snapshot
+from deployer.agent.facts.sockdiag import Listener, listeners
 from deployer.protocol.facts import Socket
 from deployer.protocol.redact import Redactor
 
 _LISTEN = "0A"
 
 
-def listening(processes: Optional[Dict[int, Process]] = None, proc: str = "/proc") -> Tuple[Socket, ...]:
+def listening(processes: Optional[Mapping[int, Process]] = None, proc: str = "/proc") -> Tuple[Socket, ...]:
     """Every listening TCP socket of this network namespace, by port. Owners that may not be read are None."""
-    found = _table(proc + "/net/tcp", socket.AF_INET) + _table(proc + "/net/tcp6", socket.AF_INET6)
+    try:
+        found = listeners() if proc == "/proc" else tables(proc)
+    except OSError:
+        found = tables(proc)
     everyone = snapshot(proc) if processes is None else processes
     owners = {inode: process for process in everyone.values() for inode in process.sockets}
     init = read(1, proc)
@@ -32,7 +39,12 @@ def listening(processes: Optional[Dict[int, Process]] = None, proc: str = "/proc
     return tuple(sorted(sockets, key=lambda one: (one.port, one.address)))
 
 
-def _table(path: str, family: int) -> List[Tuple[str, int, int]]:
+def tables(proc: str = "/proc") -> List[Listener]:
+    """The same from the two files; empty where they are not readable."""
+    return _table(proc + "/net/tcp", socket.AF_INET) + _table(proc + "/net/tcp6", socket.AF_INET6)
+
+
+def _table(path: str, family: int) -> List[Listener]:
     try:
         with open(path, encoding="ascii", errors="replace") as file:
             lines = file.read().splitlines()[1:]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, Iterable, Union
 
 from deployer.agent.door import run
+from deployer.protocol import records
 from deployer.protocol.codec import Unknown
 
 _LIVE = ("active", "activating", "reloading", "deactivating", "refreshing", "maintenance")
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class UnitState:
     """Properties as ``systemctl show`` names them. A unit that systemd does not know is inactive."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import List, NamedTuple, Optional, Tuple
 
-_BAR = re.compile(
+from deployer.protocol import patterns
+
+_BAR = patterns.compile(
     r"(?P<name>[^\r\n%|\[\]]{0,160}?)\s*(?P<percent>\d{1,3})%(?: Completed)?\s*\|"
     r"(?:[^|\r\n]{0,200}\|)?\s*(?P<done>\d+)/(?P<total>\d+) \[(?P<elapsed>\d+(?::\d\d){1,2})<(?P<left>[^\],]*)[^\]]*\]"
 )

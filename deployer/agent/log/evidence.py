@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from typing import Dict, Iterable, List, Optional, Tuple
 
 from deployer.agent.log.causes import CAUSES
 from deployer.agent.log.known import Known
 from deployer.agent.log.lines import Line
 from deployer.agent.log.signs import HINT, RAISED, SAID, Seen, Sign
+from deployer.protocol import patterns
 
-EXCEPTION = re.compile(
+EXCEPTION = patterns.compile(
     r"^\s*what\(\):\s|^(?:- |Last error:\s*)?(?:[A-Za-z_]\w*\.)*(?=[A-Z])\w*"
     r"(?:Error|Exception|Exit|Interrupt|Timeout|Expired|OutOfResources|OfflineModeIsEnabled|Again|Failure|NotFound)"
     r"(?::(?: |$)|$)"
 )
 # What a library writes by itself before it ends the process, without an exception.
-_UTTERED = re.compile(r"^(?:CUDA [Ee]rror|Failed: Cuda error|NCCL error|FATAL)\b")
-_WHAT = re.compile(r"^\s*what\(\):\s")
-_DIES = re.compile(
+_UTTERED = patterns.compile(r"^(?:CUDA [Ee]rror|Failed: Cuda error|NCCL error|FATAL)\b")
+_WHAT = patterns.compile(r"^\s*what\(\):\s")
+_DIES = patterns.compile(
     r"^\w+ hit an exception|^Received sigquit from a child process|^SIGQUIT received\. signum="
     r"|^Received SIGQUIT from scheduler"
     r"|^Subprocess \S+ \(pid=\d+\) crashed with exit code|^terminate called after throwing|^Fatal Python error: "
     r"|^ERROR: +Application startup failed"
 )
-_CONSEQUENCE = re.compile(
+_CONSEQUENCE = patterns.compile(
     r"(?:BrokenPipeError|ConnectionResetError|EOFError|ConnectionRefusedError|KeyboardInterrupt|SystemExit|CancelledError)\b"
     r"|Connection (?:closed|reset) by peer|Broken pipe|Failed to recv|ncclRemoteError|remote process exited"
     r"|Initialization failed\. Please see|Triggering SIGQUIT"
 )
-_ALONE = re.compile(r"(?:BrokenPipeError|ConnectionResetError|EOFError)\b")
+_ALONE = patterns.compile(r"(?:BrokenPipeError|ConnectionResetError|EOFError)\b")
 _COMMON = (
     "rror", "ail", "annot", "NCCL", "nccl", "NVML", "memory", "trust_remote", "status", "socket", "symbol",
     "not ", "No ", "rgument", "option", "exit", "xit code", "illed", "already", "LIBC", "nvcc", "build", "enied",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Tuple
+
+from deployer.protocol.records import dataclass, field
 
 READY, FAILED, STARTING, STOPPED = "ready", "failed", "starting", "stopped"
 FOREIGN = "foreign"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import statistics
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from deployer.agent.log.causes.network import CAUSES as NETWORK_CAUSES
 from deployer.agent.log.known import Known
+from deployer.protocol import patterns
 
-_KEY = re.compile(r"[({,] ?'?((?:admin_)?api_key)'?(?:=|: )('[^']*'|\"[^\"]*\"|[^,)}\s]+)")
+_KEY = patterns.compile(r"[({,] ?'?((?:admin_)?api_key)'?(?:=|: )('[^']*'|\"[^\"]*\"|[^,)}\s]+)")
 
 
 class Noted(NamedTuple):
@@ -90,7 +89,11 @@ def stalled_shard(bars: List[Tuple[int, int, int, str]]) -> Optional[str]:
         (done, total, elapsed, _), (done2, total2, elapsed2, text) = bars[index - 1], bars[index]
         if total == total2 and done2 > done and elapsed2 >= elapsed:
             steps.append((float(elapsed2 - elapsed), float(done2 - done), text))
-    usual = statistics.median(seconds / shards for seconds, shards, _ in steps) if len(steps) > 1 else 0.0
+    usual = 0.0
+    if len(steps) > 1:
+        from statistics import median  # loads fractions and decimals: only for bars that there are
+
+        usual = median(seconds / shards for seconds, shards, _ in steps)
     for seconds, shards, text in steps:
         beyond = seconds - usual * shards
         if beyond >= (300 if len(steps) > 1 else 600) and beyond >= 4 * usual * min(shards, 4.0):

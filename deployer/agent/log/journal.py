@@ -6,11 +6,12 @@ bytes, and a line over the limit comes in pieces, each but the last with ``_LINE
 
 from __future__ import annotations
 
-import calendar
 import json
 import re
-import time
+from datetime import datetime, timezone
 from typing import Any, Dict, List, NamedTuple, Optional
+
+from deployer.protocol import patterns
 
 # Month names follow the reader's locale ("Dez", "févr.", "11月"), so any word is one. Also short-iso, short-full,
 # short-unix, short-monotonic, and what docker and compose write before a line.
@@ -22,10 +23,12 @@ _STAMP = (
     r"|(?P<unix>\d{9,10}\.\d{3,6})"
     r"|\[ *(?P<mono>\d+\.\d+)\])"
 )
-_PREFIX = re.compile("^" + _STAMP + r" (?P<host>[^\s\[\]:]+) (?P<tag>\(?[^\s:\[\]]{1,80}?\)?)(?:\[(?P<pid>\d+)\])?: ?")
-_DOCKER = re.compile(r"^(?:[\w.-]+ +\| )?(?:(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?P<frac>\.\d+)?Z )?")
-_DMESG = re.compile(r"^\[ *\d+\.\d+\] ")
-_BLOB = re.compile(r"^\[\d+(?:\.\d+)?[BKMGT]? blob data\]$")
+_PREFIX = patterns.compile(
+    "^" + _STAMP + r" (?P<host>[^\s\[\]:]+) (?P<tag>\(?[^\s:\[\]]{1,80}?\)?)(?:\[(?P<pid>\d+)\])?: ?"
+)
+_DOCKER = patterns.compile(r"^(?:[\w.-]+ +\| )?(?:(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?P<frac>\.\d+)?Z )?")
+_DMESG = patterns.compile(r"^\[ *\d+\.\d+\] ")
+_BLOB = patterns.compile(r"^\[\d+(?:\.\d+)?[BKMGT]? blob data\]$")
 _LIMIT = 8 << 20
 
 
@@ -78,14 +81,17 @@ def docker(line: str) -> str:
     return rest if match and match.end() else line
 
 
+def utc(stamp: str) -> float:
+    """``YYYY-mm-dd HH:MM:SS``, read as UTC, in epoch seconds; raises ValueError."""
+    return datetime.fromisoformat(stamp).replace(tzinfo=timezone.utc).timestamp()
+
+
 def _time(match: "re.Match[str]") -> Optional[float]:
     try:
         if match["iso"]:
-            whole = time.strptime(match["iso"], "%Y-%m-%dT%H:%M:%S")
-            return calendar.timegm(whole) + float((match["frac"] or ".0").replace(",", "."))
+            return utc(match["iso"]) + float((match["frac"] or ".0").replace(",", "."))
         if match["full"]:
-            whole = time.strptime(match["full"], "%Y-%m-%d %H:%M:%S")
-            return calendar.timegm(whole) + float(match["frac2"] or 0)
+            return utc(match["full"]) + float(match["frac2"] or 0)
         if match["clock"]:
             hours, minutes, seconds = (int(part) for part in match["clock"].split(":"))
             return int(match["day"]) * 86400.0 + hours * 3600 + minutes * 60 + seconds + float(match["frac3"] or 0)

@@ -8,23 +8,26 @@ from typing import Dict, List, Optional, Set, Tuple
 
 from deployer.agent.log.bars import Bar
 from deployer.agent.log.phases import Timeline
+from deployer.protocol import patterns
 from deployer.protocol.redact import is_secret_name
 
-_CAPACITY = re.compile(
+_CAPACITY = patterns.compile(
     r"max_total_num_tokens=(\d+), (?:chunked_prefill_size=(-?\w+), )?max_prefill_tokens=(\d+), "
     r"max_running_requests=(\d+), context_len=(\d+)(?:, available_[gc]pu_mem=([\d.]+) GB)?"
 )
-_SWA = re.compile(r"full_layer_tokens=(\d+), swa_layer_tokens=(\d+)")
-_POOL = re.compile(
+_SWA = patterns.compile(r"full_layer_tokens=(\d+), swa_layer_tokens=(\d+)")
+_POOL = patterns.compile(
     r"(?P<name>[\w /()-]*?) ?(?P<what>is allocated|VA upper bound)\. (?:dtype: (?P<dtype>[\w.]+), )?"
     r"(?:#tokens: (?P<tokens>\d+), )?(?P<sizes>(?:K |V |KV )?size: .*)"
 )
-_SIZE = re.compile(r"size: ([\d.]+) ?GB")
-_DTYPE = re.compile(r"Using KV cache dtype: ([\w.]+)")
-_LOADED = re.compile(r"(?:type=(\w+))?.*?(?:dtype=torch\.(\w+))?, avail mem=([\d.]+) GB(?:, mem usage=([\d.]+) GB)?")
-_MODEL_DTYPE = re.compile(r"\bdtype=torch\.(\w+)")
-_HOST_POOL = re.compile(r"([\d.]+) GB host memory")
-_ARGUMENT = re.compile(
+_SIZE = patterns.compile(r"size: ([\d.]+) ?GB")
+_DTYPE = patterns.compile(r"Using KV cache dtype: ([\w.]+)")
+_LOADED = patterns.compile(
+    r"(?:type=(\w+))?.*?(?:dtype=torch\.(\w+))?, avail mem=([\d.]+) GB(?:, mem usage=([\d.]+) GB)?"
+)
+_MODEL_DTYPE = patterns.compile(r"\bdtype=torch\.(\w+)")
+_HOST_POOL = patterns.compile(r"([\d.]+) GB host memory")
+_ARGUMENT = patterns.compile(
     r"[({,] ?'?(\w+)'?(?:=|: )('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\[[^\]]*\]|[^,)}\s]+)"
 )
 _DTYPES = {

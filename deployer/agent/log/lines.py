@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import calendar
 import functools
-import re
-import time
 from typing import Iterator, List, NamedTuple, Optional
 
 from deployer.agent.log import bars
 from deployer.agent.log.bars import Bar
-from deployer.agent.log.journal import Entry, Json, docker, short
+from deployer.agent.log.journal import Entry, Json, docker, short, utc
+from deployer.protocol import patterns
 
 # utils/common.py configure_logger: "[%(asctime)s%(prefix)s] %(message)s", milliseconds with SGLANG_LOG_MS (0.5.6+);
 # the prefix names the rank by each parallel dimension above 1.
-_STAMP = re.compile(
+_STAMP = patterns.compile(
     r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)([.,]\d{1,6})?((?: [A-Z][A-Z_]{0,9}\d{1,5}){0,8})\] ?"
 )
-_OTHER_STAMP = re.compile(r"^\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)([.,]\d{1,6})?\]?[ :,-]*")
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_OTHER_STAMP = patterns.compile(r"^\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)([.,]\d{1,6})?\]?[ :,-]*")
+_ANSI = patterns.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 # What torch puts before the lines of a rank: its exception hook, and glog's head.
-_TORCH = re.compile(r"^(?:\[rank\d+\]:\s?)?(?:\[([EWIF])\d{3,4} [^\]]{1,80}\]\s*|\[([EWIF]) \w+\.cpp:\d+\]\s*)?")
-_GROUP = re.compile(r"^\s*\| ")
+_TORCH = patterns.compile(r"^(?:\[rank\d+\]:\s?)?(?:\[([EWIF])\d{3,4} [^\]]{1,80}\]\s*|\[([EWIF]) \w+\.cpp:\d+\]\s*)?")
+_GROUP = patterns.compile(r"^\s*\| ")
 _WHOLE = 1 << 20
 
 
@@ -133,6 +131,6 @@ def seconds(stamp: str, fraction: Optional[str] = None) -> Optional[float]:
 @functools.lru_cache(maxsize=1024)
 def _seconds(stamp: str) -> Optional[float]:
     try:
-        return float(calendar.timegm(time.strptime(stamp, "%Y-%m-%d %H:%M:%S")))
+        return utc(stamp)
     except ValueError:
         return None

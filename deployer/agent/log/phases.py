@@ -6,18 +6,19 @@ from SGLang's own stamps, those of graph captures from the figure that the line 
 
 from __future__ import annotations
 
-import re
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+from deployer.protocol import patterns
 
 INIT, DISTRIBUTED, WEIGHTS, KV_CACHE, GRAPHS, WARMUP, READY = PHASES = (
     "init", "distributed", "weights", "kv-cache", "cuda-graph", "warmup", "ready",
 )
 READY_LINE = "The server is fired up and ready to roll!"
-_CAPTURE = re.compile(
+_CAPTURE = patterns.compile(
     r"Capture (?P<name>.*?)\s*(?:cuda graph|CUDA graph|cpu graph|\w+ graph)?\s*\b(?P<what>begin|end)\b"
 )
-_TOOK = re.compile(r"(?:Time elapsed: |elapsed=)([\d.]+) s")
-_AVAILABLE = re.compile(r"avail mem=([\d.]+) GB")
+_TOOK = patterns.compile(r"(?:Time elapsed: |elapsed=)([\d.]+) s")
+_AVAILABLE = patterns.compile(r"avail mem=([\d.]+) GB")
 # What can follow only when every rank has passed what comes before it.
 _NODE_READY = ("Dummy health check server started", "Dummy health check server scheduled",
     "Starting dummy health check server")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Callable, Optional, Pattern, Tuple
 
 from deployer.agent.log.known import Known
+from deployer.protocol import patterns
+from deployer.protocol.records import dataclass
 
 SAID, RAISED, HINT = "said", "raised", "hint"
 
@@ -67,4 +68,4 @@ def sign(
     needle: str, pattern: str = "", kind: str = RAISED, strength: int = 1, when: Optional[When] = None
 ) -> Sign:
     """A ``Sign`` with its pattern compiled, case-insensitive; without a pattern the needle alone has to be there."""
-    return Sign(needle, re.compile(pattern or re.escape(needle), re.IGNORECASE), kind, strength, when)
+    return Sign(needle, patterns.compile(pattern or re.escape(needle), re.IGNORECASE), kind, strength, when)

@@ -6,22 +6,23 @@ import re
 from typing import NamedTuple, Optional
 
 from deployer.agent.log.lines import Line
+from deployer.protocol import patterns
 
 STARTING, STARTED, STOPPING, STOPPED, FAILED_START = "starting", "started", "stopping", "stopped", "failed-start"
 EXITED, CONTROL, RESULT, GOOD, RESTART, LIMIT, TIMEOUT, OOM, STEP, REBOOT, OTHER = (
     "exited", "control", "result", "good", "restart", "limit", "timeout", "oom", "step", "reboot", "other",
 )
 
-_JOB = re.compile(r"^(Starting|Started|Stopping|Stopped|Finished|Reloading|Reloaded|Failed to start) (.+)$")
-_UNIT = re.compile(r"^((?:[\w@:.-]|\\x[0-9a-f]{2})+\.(?:service|scope|slice|socket|timer|mount|target)): (.+)$")
-_NAME = re.compile(r"^(\S+\.(?:service|scope|slice|socket|timer|mount|target|path|device|swap))(?:\s|\.|$)")
-_STATUS = re.compile(r"code=(\w+), status=(\d+)/?(\w*)")
-_STEP = re.compile(r"Failed at step (\w+) spawning (.+?): (.*)$")
-_REBOOT = re.compile(r"^-- (?:Boot [0-9a-f]+|Reboot) --$")
+_JOB = patterns.compile(r"^(Starting|Started|Stopping|Stopped|Finished|Reloading|Reloaded|Failed to start) (.+)$")
+_UNIT = patterns.compile(r"^((?:[\w@:.-]|\\x[0-9a-f]{2})+\.(?:service|scope|slice|socket|timer|mount|target)): (.+)$")
+_NAME = patterns.compile(r"^(\S+\.(?:service|scope|slice|socket|timer|mount|target|path|device|swap))(?:\s|\.|$)")
+_STATUS = patterns.compile(r"code=(\w+), status=(\d+)/?(\w*)")
+_STEP = patterns.compile(r"Failed at step (\w+) spawning (.+?): (.*)$")
+_REBOOT = patterns.compile(r"^-- (?:Boot [0-9a-f]+|Reboot) --$")
 _JOBS = {"Starting": STARTING, "Started": STARTED, "Stopping": STOPPING, "Stopped": STOPPED,
     "Failed to start": FAILED_START}
 # Units of every machine that are started and stopped around ours.
-_FOREIGN = re.compile(
+_FOREIGN = patterns.compile(
     r"^(?:Session \S+ of |User |Daily |system |Cleanup |Hostname |Network |Time |Rotate |Message |Online "
     r"|session-)", re.I
 )

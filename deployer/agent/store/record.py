@@ -6,20 +6,20 @@ transaction, with its disk space taken beforehand, and stays until the next one.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from typing import Any, Dict, List, Optional
 
 from deployer.agent.store import files
 from deployer.agent.store.lines import LineFile, read_lines
+from deployer.protocol import records
 
 RESERVE = 64 << 10
 
 STEPS = ("preflight", "stop", "clean", "install", "start", "verify", "keep")
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Interrupted:
     """What a record says of a transaction: ``step`` is the last that was begun, ``ended`` whether it came to an end."""
 

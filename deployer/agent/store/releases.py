@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import dataclasses
 import fcntl
 import json
 import os
-import re
-import shutil
 import time
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from deployer.agent.store import files
+from deployer.protocol import patterns, records
 from deployer.protocol.codec import from_plain, to_plain
 from deployer.protocol.expectations import Expectations
 
@@ -26,10 +24,10 @@ BASE = "/var/lib/deployer"
 KEEP = 5
 """Releases kept beside the current one."""
 
-UNIT_NAME = re.compile(r"[A-Za-z0-9:_.\\@-]{1,200}\.(?:service|timer)")
+UNIT_NAME = patterns.compile(r"[A-Za-z0-9:_.\\@-]{1,200}\.(?:service|timer)")
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class StoredFile:
     """A file of a release: where it goes, and what its bytes are. ``secret``: its text is never sent anywhere.
 
@@ -44,7 +42,7 @@ class StoredFile:
     link: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Manifest:
     """What is known of a release without its secrets. ``kind``: push, rollback or found (release 0)."""
 
@@ -59,15 +57,15 @@ class Manifest:
     created: float = 0.0
     outcome: str = "staged"
     ended: float = 0.0
-    figures: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    figures: Dict[str, Any] = records.field(default_factory=dict)
     scope: str = "own"
     copy_of: Optional[int] = None
     overwrite_drift: bool = False
     enabled: bool = True
     active: bool = True                            # release 0: whether it ran when it was found
-    identity: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    identity: Dict[str, Any] = records.field(default_factory=dict)
     argv: Tuple[str, ...] = ()
-    state: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    state: Dict[str, Any] = records.field(default_factory=dict)
 
 
 class Store:
@@ -171,9 +169,9 @@ class Store:
     def _stage(self, home: str, manifest: Manifest, contents: Sequence[bytes], expectations: Expectations,
                secrets: Dict[str, str]) -> Manifest:
         number = 0 if manifest.kind == "found" else self.next_number(manifest.unit)
-        manifest = dataclasses.replace(manifest, number=number, created=manifest.created or time.time())
+        manifest = records.replace(manifest, number=number, created=manifest.created or time.time())
         staging = os.path.join(home, ".{}.staging".format(number))
-        shutil.rmtree(staging, ignore_errors=True)
+        _remove(staging)
         try:
             files.folder(os.path.join(staging, "files"))
             for index, data in enumerate(contents):
@@ -184,7 +182,7 @@ class Store:
             _write_json(staging, "manifest.json", to_plain(manifest))
             os.rename(staging, os.path.join(home, str(number)))
         except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
+            _remove(staging)
             raise
         files.sync_folder(home)
         return manifest
@@ -199,7 +197,7 @@ class Store:
 
     def update(self, manifest: Manifest, **changes: Any) -> Manifest:
         """Writes a release's manifest anew with ``changes``."""
-        manifest = dataclasses.replace(manifest, **changes)
+        manifest = records.replace(manifest, **changes)
         _write_json(self.folder(manifest.unit, manifest.number), "manifest.json", to_plain(manifest))
         return manifest
 
@@ -213,16 +211,16 @@ class Store:
         good = [m for m in spare if m.outcome in GOOD]
         bad = [m for m in spare if m.outcome not in GOOD]
         for manifest in good[:max(0, len(good) - keep)] + bad[:max(0, len(bad) - keep)]:
-            shutil.rmtree(self.folder(unit, manifest.number), ignore_errors=True)
+            _remove(self.folder(unit, manifest.number))
 
     def discard(self, unit: str, number: int) -> None:
         """Removes a release that never was installed, with its secrets."""
-        shutil.rmtree(self.folder(unit, number), ignore_errors=True)
+        _remove(self.folder(unit, number))
 
     def strip(self, unit: str, number: int) -> None:
         """Leaves of a release only the story of how it went: its files and secrets are removed."""
         home = self.folder(unit, number)
-        shutil.rmtree(os.path.join(home, "files"), ignore_errors=True)
+        _remove(os.path.join(home, "files"))
         files.remove(os.path.join(home, "secrets.json"))
 
 
@@ -254,3 +252,10 @@ def _alone(path: str) -> Iterator[None]:
 
 def _write_json(folder: str, name: str, value: Any) -> None:
     files.write(os.path.join(folder, name), json.dumps(value, indent=1).encode(), 0o600)
+
+
+def _remove(folder: str) -> None:
+    """Whatever of it can be removed."""
+    from shutil import rmtree  # most contacts remove nothing, and it loads three compression libraries
+
+    rmtree(folder, ignore_errors=True)

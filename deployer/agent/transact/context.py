@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import time
 from typing import Any, Dict, Iterator, List, Optional
@@ -13,6 +12,7 @@ from deployer.agent.store.lock import HostLock
 from deployer.agent.store.record import Record
 from deployer.agent.store.releases import Manifest, Store
 from deployer.agent.verify.mark import StartMark
+from deployer.protocol import records
 from deployer.protocol.expectations import Expectations
 
 
@@ -33,7 +33,7 @@ class Refused(StepFailed):
     """Found before anything was changed: ``data["code"]`` says what."""
 
 
-@dataclasses.dataclass
+@records.dataclass
 class Context:
     """``previous`` is what serves now and comes back on failure; None: there was nothing."""
 
@@ -51,8 +51,8 @@ class Context:
     step_now: str = ""
     mark: Optional[StartMark] = None
     unfinished: bool = False
-    figures: Dict[str, Any] = dataclasses.field(default_factory=dict)
-    story: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
+    figures: Dict[str, Any] = records.field(default_factory=dict)
+    story: List[Dict[str, Any]] = records.field(default_factory=list)
 
     @property
     def expectations(self) -> Expectations:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import re
 import shutil
 import tempfile
 from typing import Any, Dict, List, Mapping, Sequence, Tuple, Union
@@ -18,10 +17,11 @@ from deployer.agent.door import Emit, run
 from deployer.agent.facts.health_gpu import gpu_health
 from deployer.agent.facts.sglang import identity
 from deployer.agent.transact import remove_ipc
+from deployer.protocol import patterns
 from deployer.protocol.codec import to_plain
 from deployer.protocol.finding import Finding, Level
 
-PROBED = re.compile(
+PROBED = patterns.compile(
     r"(User|Group|SupplementaryGroups|WorkingDirectory|RootDirectory|Protect\w+|Private\w+|Read(Write|Only)Paths"
     r"|InaccessiblePaths|Bind(ReadOnly)?Paths|TemporaryFileSystem|NoNewPrivileges|Limit\w+|Restrict\w+|ProcSubset"
     r"|SystemCallFilter|SystemCallArchitectures|CapabilityBoundingSet|AmbientCapabilities|DeviceAllow|DevicePolicy"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 import time
 from typing import Callable, List, Sequence
@@ -77,11 +79,8 @@ def _stop_within(unit: str, limit: float, begun: float, waiting: Callable[[float
                                stderr=subprocess.DEVNULL, env=ENVIRONMENT)
     told = 0.0
     while True:
-        try:
-            process.wait(0.25)
+        if _ended_within(process, 0.25):
             return True
-        except subprocess.TimeoutExpired:
-            pass
         passed = time.monotonic() - begun
         if passed - told >= 1.0:
             told = passed
@@ -90,6 +89,27 @@ def _stop_within(unit: str, limit: float, begun: float, waiting: Callable[[float
             process.kill()
             process.wait()
             return False
+
+
+def _ended_within(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    """``Popen.wait`` looks every 50 ms only, and the unit is dark meanwhile; a pidfd tells at once."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (OSError, AttributeError):
+        descriptor = -1
+    if descriptor >= 0:
+        try:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            poll.poll(seconds * 1000)
+        finally:
+            os.close(descriptor)
+        seconds = 0.0
+    try:
+        process.wait(seconds)
+        return True
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def timers(units: Sequence[str]) -> List[str]:

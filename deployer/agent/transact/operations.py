@@ -18,7 +18,7 @@ from deployer.protocol.expectations import Expectations
 from deployer.protocol.facts import TransactionFacts
 from deployer.protocol.message import RESULT
 
-POLL = 0.05
+POLL, POLL_LATER = 0.02, 0.08
 """Seconds between two looks at the event file: part of what an operator feels as lag."""
 
 
@@ -95,7 +95,7 @@ def follow(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
                 return {"ended": False}
             quiet_since = time.monotonic()
             emit("alive", {})
-        time.sleep(POLL)
+        time.sleep(POLL if time.monotonic() - quiet_since < 1.0 else POLL_LATER)
     return {"ended": False}
 
 

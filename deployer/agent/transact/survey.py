@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
 from deployer.agent.clean.survey import Survey, survey
-from deployer.agent.door import Emit
+from deployer.agent.door import Emit, begin
 from deployer.agent.facts import host, sglang, texts
+from deployer.agent.facts.process import Process
 from deployer.agent.facts.sockets import listening
 from deployer.agent.facts.unit import paths_of, unit_facts
 from deployer.agent.store import files
@@ -26,21 +26,19 @@ def facts(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
     store = Store()
     unit, python = str(data["unit"]), str(data.get("python") or "")
     model = str(data.get("model_path") or "")
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        looked = pool.submit(survey, unit) if data.get("gpus", True) else None
-        known_unit = pool.submit(unit_facts, store, unit)
-        known_host = pool.submit(host.host_facts, ("/var/lib", "/etc", model or "/"))
-        sockets = _sockets()
-        release: Union[str, Unknown] = Unknown("no interpreter declared")
-        if python:
-            release = sglang.version(python, str(data.get("distribution") or "sglang"))
-        found_texts = texts.read_texts(texts.checkpoint(model)) if model.startswith("/") else ()
-        reading, holders = _looked(looked)
-        gathered = Facts(
-            host=known_host.result(), unit=known_unit.result(), gpus=reading, holders=holders,
-            sockets=sockets, texts=found_texts, sglang=release, transaction=transaction_facts(store),
-            weights_bytes=texts.weights_bytes(model) if model.startswith("/") else Unknown("not a local folder"),
-        )
+    looked = begin(survey, unit) if data.get("gpus", True) else None
+    known_unit = begin(unit_facts, store, unit)
+    known_host = begin(host.host_facts, ("/var/lib", "/etc", model or "/"))
+    release: Union[str, Unknown] = Unknown("no interpreter declared")
+    if python:
+        release = sglang.version(python, str(data.get("distribution") or "sglang"))
+    found_texts = texts.read_texts(texts.checkpoint(model)) if model.startswith("/") else ()
+    reading, holders, processes = _looked(looked)
+    gathered = Facts(
+        host=known_host(), unit=known_unit(), gpus=reading, holders=holders,
+        sockets=_sockets(processes), texts=found_texts, sglang=release, transaction=transaction_facts(store),
+        weights_bytes=texts.weights_bytes(model) if model.startswith("/") else Unknown("not a local folder"),
+    )
     return {
         "facts": to_plain(gathered),
         "secrets_differ": _secrets_differ(store, unit, dict(data.get("secret_digests") or {})),
@@ -48,22 +46,23 @@ def facts(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
     }
 
 
-def _sockets() -> Union[Tuple[Socket, ...], Unknown]:
+def _sockets(processes: Optional[Mapping[int, Process]]) -> Union[Tuple[Socket, ...], Unknown]:
     try:
-        return listening()
+        return listening(processes)
     except OSError as error:
         return Unknown("/proc/net/tcp: {}".format(error.strerror))
 
 
-def _looked(looked: Optional["Future[Survey]"]) -> Tuple[GpuReading, Union[Tuple[Holder, ...], Unknown]]:
-    """GPUs and holders; none of either where the unit uses no GPU."""
+def _looked(looked: Optional[Callable[[], Survey]]) -> Tuple[
+        GpuReading, Union[Tuple[Holder, ...], Unknown], Optional[Mapping[int, Process]]]:
+    """GPUs, holders and the processes that were looked through; none of these where the unit uses no GPU."""
     if looked is None:
-        return GpuReading(), ()
+        return GpuReading(), (), None
     try:
-        found = looked.result()
+        found = looked()
     except OSError as error:
-        return GpuReading(), Unknown("/proc: {}".format(error.strerror))
-    return found.reading, found.holders
+        return GpuReading(), Unknown("/proc: {}".format(error.strerror)), None
+    return found.reading, found.holders, found.world.processes
 
 
 def _secrets_differ(store: Store, unit: str, wanted: Dict[str, str]) -> bool:

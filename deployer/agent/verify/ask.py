@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import http.client
 import json
-import statistics
 import threading
 import time
 from typing import Any, Dict, List, Optional
 
 from deployer.agent.verify.compare import ALWAYS_SECRET
-from deployer.agent.verify.http import Answered, Target, connection, headers, request, trouble
+from deployer.agent.verify.http import FAILURES, Answered, Target, begin, request, trouble, whole
+from deployer.protocol import records
 from deployer.protocol.expectations import Expectations, Load, Prompt
 
 INFO_TIMEOUT = 10.0
@@ -23,7 +21,7 @@ ANSWER_TIMEOUT = 120.0
 def health(at: Target, expected: Expectations, path: str, *, ready_path: bool = False) -> Dict[str, Any]:
     """The value of a ``health`` observation. Only the status counts: the body is empty in every release."""
     timeout = 5.0 if ready_path else expected.health.timeout
-    keyless = dataclasses.replace(at, key="")          # exempt in every release, and the port may be another's
+    keyless = records.replace(at, key="")          # exempt in every release, and the port may be another's
     return dict(request(keyless, path, timeout=timeout).plain(), path=path, ready_path=ready_path)
 
 
@@ -126,6 +124,8 @@ def load(at: Target, prompt: Optional[Prompt], wanted: Load, timeout: float = AN
             with lock:
                 results.append(result)
 
+    from statistics import median
+
     begun = time.monotonic()
     workers = [threading.Thread(target=work, daemon=True) for _ in range(min(wanted.concurrency, wanted.requests))]
     for worker in workers:
@@ -137,33 +137,30 @@ def load(at: Target, prompt: Optional[Prompt], wanted: Load, timeout: float = AN
     first = [result["first"] for result in results if result.get("first") is not None]
     tokens = sum(result.get("tokens", 0) for result in results)
     return {"requests": len(results), "errors": len(failures), "detail": failures[0]["detail"] if failures else "",
-            "ttft": round(statistics.median(first), 4) if first else None, "seconds": round(seconds, 3),
+            "ttft": round(median(first), 4) if first else None, "seconds": round(seconds, 3),
             "tokens_per_second": round(tokens / seconds, 2) if seconds > 0 else None}
 
 
 def _streamed(at: Target, body: Dict[str, Any], timeout: float) -> Dict[str, Any]:
     """One streamed completion: seconds to the first token, tokens, or what went wrong."""
     begun, first, tokens, told = time.monotonic(), None, 0, 0
-    link = connection(at, timeout)
     try:
-        link.request("POST", "/v1/completions", json.dumps(body).encode(), headers(at, body))
-        response = link.getresponse()
-        if response.status != 200:
-            return {"detail": "{} {}".format(response.status, response.read(200).decode("utf-8", "replace"))}
-        for raw in response:
-            event = raw.strip()
-            if not event.startswith(b"data:") or event == b"data: [DONE]":
-                continue
-            data = json.loads(event[5:])
-            if completed(data):
-                first = time.monotonic() - begun if first is None else first
-                tokens += 1
-            told = int((data.get("usage") or {}).get("completion_tokens") or told)
-            if time.monotonic() - begun > timeout:
-                return {"detail": "does not end within {:.0f} s".format(timeout)}
-    except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
+        with begin(at, "/v1/completions", timeout, body) as exchange:
+            if exchange.status != 200:
+                said = whole(exchange, begun + timeout)[:200].decode("utf-8", "replace")
+                return {"detail": "{} {}".format(exchange.status, said)}
+            for raw in exchange.lines():
+                event = raw.strip()
+                if not event.startswith(b"data:") or event == b"data: [DONE]":
+                    continue
+                data = json.loads(event[5:])
+                if completed(data):
+                    first = time.monotonic() - begun if first is None else first
+                    tokens += 1
+                told = int((data.get("usage") or {}).get("completion_tokens") or told)
+                if time.monotonic() - begun > timeout:
+                    return {"detail": "does not end within {:.0f} s".format(timeout)}
+    except (*FAILURES, AttributeError) as error:
         kind, detail = trouble(error)
         return {"detail": detail or kind}
-    finally:
-        link.close()
     return {"first": first, "tokens": told or tokens} if first is not None else {"detail": "an answer without text"}

@@ -6,10 +6,11 @@ scheduler facts beside it (http_server.py). Newer releases may group the argumen
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from deployer.protocol import patterns, records
 
 ALIASES = {
     "model": "model_path", "tensor_parallel_size": "tp_size", "data_parallel_size": "dp_size", "ep": "ep_size",
@@ -29,7 +30,7 @@ _DTYPES = {
 _SYNONYMS = {"speculative_algorithm": {"NEXTN": "EAGLE"}}
 _ON, _OFF = ("on",), ("off",)                       # unlike True and False, equal to no number
 _WORDS = {"true": _ON, "false": _OFF, "none": _OFF}
-_HUMAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kKmMgG])")
+_HUMAN = patterns.compile(r"([0-9]+(?:\.[0-9]+)?)([kKmMgG])")
 _HUMAN_FACTORS = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
 _NOT_TOLD = {"config"}
 ALWAYS_SECRET = ("api_key", "admin_api_key", "ssl_keyfile_password")
@@ -46,7 +47,7 @@ RESOLVED = (
 """Arguments whose resolved values an admin wants to see."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Difference:
     """One declared argument whose running value is another.
 
@@ -67,14 +68,14 @@ class Difference:
         return text + (" (the server changed it by itself)" if self.passed else "")
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Comparison:
     """``unknown``: declared arguments that the server says nothing about. ``equal``: how many agree."""
 
     equal: int = 0
     differences: Tuple[Difference, ...] = ()
     unknown: Tuple[str, ...] = ()
-    resolved: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    resolved: Mapping[str, Any] = records.field(default_factory=dict)
 
 
 def compare(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import statistics
 from typing import Any, List, Mapping, Optional, Sequence
 
 from deployer.agent.verify.say import duration
+from deployer.protocol import records
 
 PHASES = ("init", "distributed", "weights", "kv-cache", "cuda-graph", "warmup")
 """In the order in which SGLang goes through them; the reader's own names."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Estimate:
     """Seconds left; ``basis`` is "earlier starts" or "progress of this phase" (then of the phase alone)."""
 
@@ -34,10 +33,10 @@ def left(history: Sequence[Mapping[str, Any]], elapsed: float, phase: Optional[s
     if not totals:
         return Estimate(own, "progress of this phase") if own is not None else None
     if phase not in PHASES:
-        return Estimate(max(0.0, statistics.median(totals) - elapsed), "earlier starts")
+        return Estimate(max(0.0, _median(totals) - elapsed), "earlier starts")
     here, later = _phase(history, phase), 0.0
     if here is None:
-        return Estimate(max(0.0, statistics.median(totals) - elapsed), "earlier starts")
+        return Estimate(max(0.0, _median(totals) - elapsed), "earlier starts")
     for name in PHASES[PHASES.index(phase) + 1:]:
         later += _phase(history, name) or 0.0
     rest = max(0.0, here - in_phase) if own is None else own
@@ -53,7 +52,13 @@ def _by_percent(in_phase: float, percent: Optional[float]) -> Optional[float]:
 
 def _phase(history: Sequence[Mapping[str, Any]], name: str) -> Optional[float]:
     known = _known(history, lambda figures: (figures.get("phases") or {}).get(name))
-    return statistics.median(known) if known else None
+    return _median(known) if known else None
+
+
+def _median(values: Sequence[float]) -> float:
+    """``statistics`` would load fractions and decimals for it."""
+    ordered, middle = sorted(values), len(values) // 2
+    return (ordered[middle] + ordered[~middle]) / 2
 
 
 def _known(history: Sequence[Mapping[str, Any]], pick: Any) -> List[float]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import List, Optional, Sequence, Tuple
 
 from deployer.agent.verify import answering, memory, serving, starting
 from deployer.agent.verify.say import duration, fails, passes, skips, waits
 from deployer.agent.verify.seen import Seen, fold
 from deployer.agent.verify.serving import History
+from deployer.protocol import records
 from deployer.protocol.expectations import Expectations
 from deployer.protocol.verdict import GateState, Observation, Verdict
 
@@ -85,7 +85,7 @@ def failed(verdicts: Sequence[Verdict]) -> bool:
 def overdue(verdicts: Sequence[Verdict], why: str) -> Tuple[Verdict, ...]:
     """Gates that still waited when the time was over, as failed."""
     return tuple(
-        dataclasses.replace(fails(verdict.gate, "{}: {}".format(why, verdict.text)), figures=verdict.figures)
+        records.replace(fails(verdict.gate, "{}: {}".format(why, verdict.text)), figures=verdict.figures)
         if verdict.state is GateState.WAITING and verdict.gate != "settle" else verdict
         for verdict in verdicts
     )

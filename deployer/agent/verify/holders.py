@@ -43,13 +43,14 @@ def overlaps(address: str, host: str) -> bool:
     return address == host
 
 
-def of_gpus(processes_now: Callable[[], Sequence[int]]) -> Dict[str, Any]:
+def of_gpus(processes_now: Callable[[], Sequence[int]], max_age: float = 0.0) -> Dict[str, Any]:
     """One reading of nvidia-smi, with the unit's processes of before and after it: they may begin or end meanwhile.
 
+    ``max_age`` in seconds: a reading as old as that will do, for what has been running all along.
     Who has which device open is looked at only where none of them is listed.
     """
     own = set(processes_now())
-    reading = read_gpus(GPU_TIMEOUT)
+    reading = read_gpus(GPU_TIMEOUT, max_age)
     own.update(processes_now())
     apps = [{"pid": app.pid, "gpu": app.gpu_uuid, "used": app.used_mib, "name": app.name,
              "unseen": not os.path.exists("/proc/{}".format(app.pid))} for app in reading.processes]

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
-import http.client
 import json
 import socket
-import ssl
 import time
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional, Tuple
 
+from deployer.agent.verify.exchange import Exchange, Nonsense
+from deployer.protocol import records
 from deployer.protocol.expectations import Expectations
 
 BODY_LIMIT = 4 << 20
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Target:
     """Where the server answers. ``key`` is sent as ``Authorization: Bearer``, where there is one."""
 
     host: str
     port: int
     tls: bool = False
-    key: str = dataclasses.field(default="", repr=False)
+    key: str = records.field(default="", repr=False)
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Answered:
     """``status`` or ``error``: refused, timeout, reset, tls or other (then ``detail``). ``seconds`` it took."""
 
@@ -85,62 +84,53 @@ def opens(at: Target, timeout: float = 0.3) -> bool:
         return False
 
 
-def connection(at: Target, timeout: float) -> http.client.HTTPConnection:
-    if not at.tls:
-        return http.client.HTTPConnection(at.host, at.port, timeout=timeout)
-    # The server's own host asks: who holds the port is proven by its socket, not by a certificate.
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return http.client.HTTPSConnection(at.host, at.port, timeout=timeout, context=context)
+def begin(at: Target, path: str, timeout: float, body: Any = None) -> Exchange:
+    """GET, or POST of ``body`` as JSON. Raises what ``FAILURES`` lists."""
+    fields = {"Authorization": "Bearer " + at.key} if at.key else {}
+    if body is None:
+        return Exchange(at.host, at.port, "GET", path, fields, None, timeout, at.tls)
+    fields["Content-Type"] = "application/json"
+    return Exchange(at.host, at.port, "POST", path, fields, json.dumps(body).encode(), timeout, at.tls)
 
 
-def headers(at: Target, body: Any) -> Dict[str, str]:
-    found = {"Authorization": "Bearer " + at.key} if at.key else {}
-    if body is not None:
-        found["Content-Type"] = "application/json"
-    return found
+FAILURES = (OSError, ValueError)
+"""What an exchange raises; a wrong answer (Nonsense) and a key that is no header value are ValueErrors."""
 
 
 def request(at: Target, path: str, *, timeout: float, body: Any = None) -> Answered:
     """GET, or POST of ``body`` as JSON; redirects are not followed, proxies not used. Never raises."""
     begun = time.monotonic()
-    raw = None if body is None else json.dumps(body).encode()
-    link = connection(at, timeout)
     try:
-        link.request("GET" if raw is None else "POST", path, raw, headers(at, body))
-        response = link.getresponse()
-        data = _whole(response, begun + timeout)
-        return Answered(response.status, data, seconds=time.monotonic() - begun)
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        with begin(at, path, timeout, body) as exchange:
+            return Answered(exchange.status, whole(exchange, begun + timeout), seconds=time.monotonic() - begun)
+    except FAILURES as error:
         kind, detail = trouble(error)
         return Answered(error=kind, detail=detail, seconds=time.monotonic() - begun)
-    finally:
-        link.close()
 
 
-def _whole(response: http.client.HTTPResponse, until: float) -> bytes:
+def whole(exchange: Exchange, until: float) -> bytes:
     """The body, bounded in size and in time: a server that trickles does not hold the reader."""
     parts, size = [], 0
-    while size < BODY_LIMIT:
-        part = response.read1(1 << 16)
-        if not part:
-            break
+    for part in exchange.pieces():
         parts.append(part)
         size += len(part)
+        if size >= BODY_LIMIT:
+            break
         if time.monotonic() > until:
             raise socket.timeout("the answer does not end")
     return b"".join(parts)
 
 
-def trouble(error: Exception) -> "tuple[str, str]":
+def trouble(error: Exception) -> Tuple[str, str]:
     """The kind of a failed request, and the words for it."""
     if isinstance(error, ConnectionRefusedError):
         return "refused", ""
-    if isinstance(error, ssl.SSLError):
-        return "tls", str(error.reason or error)
     if isinstance(error, (socket.timeout, TimeoutError)):
         return "timeout", ""
-    if isinstance(error, (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)):
+    if isinstance(error, (ConnectionResetError, BrokenPipeError)):
         return "reset", ""
+    if type(error).__module__ == "ssl":              # not imported for the question
+        return "tls", str(getattr(error, "reason", "") or error)
+    if isinstance(error, Nonsense):
+        return "other", str(error)
     return "other", "{}: {}".format(type(error).__name__, error)

@@ -8,7 +8,6 @@ says of it.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
@@ -17,6 +16,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 
 from deployer.agent.door import ENVIRONMENT, run
 from deployer.agent.log.journal import message
+from deployer.protocol import records
 
 FIELDS = (
     "MESSAGE", "MESSAGE_ID", "_PID", "_SYSTEMD_INVOCATION_ID", "INVOCATION_ID", "_SYSTEMD_UNIT", "UNIT", "_LINE_BREAK",
@@ -30,7 +30,7 @@ _PIECES = 1 << 20
 _CHUNK = 1 << 16
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Entry:
     """One line of the log. ``invocation``: of the start it belongs to, "" where the journal does not say."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from deployer.agent.log.explanation import Explanation
 from deployer.agent.log.read import LogReader
 from deployer.agent.verify.journal import RESTART_SCHEDULED, STARTING, Entry
+from deployer.protocol import patterns
 
 READ_UP_TO = 100_000
 """Entries of a server that runs already, read from its start on, before its ready line is given up."""
@@ -21,8 +21,8 @@ _SLOW = (
     ("hierarchical KV host pool", "pins host memory for hicache, longer the more it is"),
 )
 """SGLang's lines 0.4.6 on, 0.5.12 on, 0.4.8 to 0.5.16, 0.5.17 on."""
-_OUR_OWN = re.compile(r'"(?:GET|POST) /(?:health|health_generate|ready|readiness|server_info|get_server_info|'
-                      r'model_info|get_model_info|v1/models|v1/completions|generate)[ ?].*HTTP/')
+_OUR_OWN = patterns.compile(r'"(?:GET|POST) /(?:health|health_generate|ready|readiness|server_info|get_server_info|'
+                            r'model_info|get_model_info|v1/models|v1/completions|generate)[ ?].*HTTP/')
 """What a server logs of our asking: no sign that the start moves."""
 
 

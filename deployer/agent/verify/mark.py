@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from typing import Optional
 
 from deployer.agent.door import run
+from deployer.protocol import records
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class StartMark:
     """``cursor``: of the journal's last entry (None: the journal holds none). ``boottime``: seconds since boot, sleep
     included. ``realtime``: epoch seconds. ``invocation`` and ``restarts``: the unit's before the start, "" and 0 where

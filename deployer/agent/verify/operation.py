@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, List, Mapping
 
 from deployer.agent.door import Emit, Refusal
 from deployer.agent.store.releases import GOOD, Store
 from deployer.agent.verify.watch import Verification, watch
+from deployer.protocol import records
 from deployer.protocol.codec import DecodeError, from_plain, to_plain
 from deployer.protocol.expectations import Expectations
 from deployer.protocol.redact import Redactor
@@ -42,7 +42,7 @@ def verify(data: Dict[str, Any], emit: Emit) -> Dict[str, Any]:
             raise Refusal("bad-request", "no expectations: {}".format(error)) from None
         secrets = {str(name): str(value) for name, value in dict(data.get("secrets") or {}).items()}
     changes: Dict[str, Any] = {name: float(data[name]) for name in ("settle", "deadline") if data.get(name) is not None}
-    expected = dataclasses.replace(expected, **changes)
+    expected = records.replace(expected, **changes)
     result = watch(unit, expected, None, emit, secrets=secrets, redactor=Redactor(secrets.values()), history=history)
     return answer(result, Redactor(secrets.values()))
 

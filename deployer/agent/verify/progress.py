@@ -6,9 +6,9 @@ and ``pids``. What moves besides: new log lines, percentages (both in ``log``), 
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from deployer.protocol import records
 from deployer.protocol.verdict import Observation
 
 CPU_SHARE = 0.05
@@ -25,7 +25,7 @@ _STATES = {"D": "uninterruptible", "S": "sleeping", "R": "running", "T": "stoppe
            "t": "traced"}
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Movement:
     """When what last moved, in monotonic seconds."""
 
@@ -72,7 +72,7 @@ def stuck(movement: Movement, now: float, stall: float) -> bool:
 
 
 def _moved(movement: Movement, at: float, by: str, **changes: Any) -> Movement:
-    return dataclasses.replace(movement, at=at, by=by, **changes)
+    return records.replace(movement, at=at, by=by, **changes)
 
 
 def _log(movement: Movement, value: Mapping[str, Any], at: float) -> Movement:
@@ -87,7 +87,7 @@ def _gpu(movement: Movement, value: Mapping[str, Any], at: float) -> Movement:
     if not used:
         return movement
     if len(used) != len(movement.used):
-        return dataclasses.replace(movement, used=used)
+        return records.replace(movement, used=used)
     for now, before in zip(used, movement.used):
         if now is not None and (before is None or abs(now - before) >= GPU_MIB):
             return _moved(movement, at, "GPU memory", used=used)
@@ -99,18 +99,18 @@ def _process(movement: Movement, value: Mapping[str, Any], at: float) -> Movemen
     if set(pids) - set(movement.pids):
         movement = _moved(movement, at, "new processes", pids=pids, io=(at, io or 0))
     elif io is not None and (movement.io is None or io < movement.io[1] or at - movement.io[0] > IO_WINDOW):
-        movement = dataclasses.replace(movement, io=(at, io))
+        movement = records.replace(movement, io=(at, io))
     elif io is not None and movement.io is not None and io - movement.io[1] >= IO_BYTES:
         movement = _moved(movement, at, "reading", io=(at, io))
     if cpu is None:
         return movement
     if movement.cpu is None or cpu < movement.cpu[1]:
-        return dataclasses.replace(movement, cpu=(at, cpu))
+        return records.replace(movement, cpu=(at, cpu))
     begun, before = movement.cpu
     if at - begun < 1.0:
         return movement
     busy = (cpu - before) / (at - begun) >= CPU_SHARE
-    return dataclasses.replace(movement, cpu=(at, cpu), cpu_at=at if busy else movement.cpu_at)
+    return records.replace(movement, cpu=(at, cpu), cpu_at=at if busy else movement.cpu_at)
 
 
 def waiting_in(processes: Any) -> str:

@@ -20,15 +20,15 @@ The values of an observation, by source:
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from deployer.protocol import records
 from deployer.protocol.verdict import Observation
 
 Value = Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Seen:
     """The fold's state. Times are monotonic seconds; None: not yet."""
 
@@ -78,14 +78,14 @@ def _unit(seen: Seen, value: Value, at: float) -> Seen:
     if base is None and ours:
         base = restarts if not seen.marked or restarts == seen.old_restarts else 0
     gone = seen.gone or bool(seen.main_pid and main and main != seen.main_pid)
-    return dataclasses.replace(seen, unit=value, main_pid=first, restarts=base, gone=gone)
+    return records.replace(seen, unit=value, main_pid=first, restarts=base, gone=gone)
 
 
 def _log(seen: Seen, value: Value, at: float) -> Seen:
     ready_at = seen.ready_at
     if ready_at is None and value.get("ready"):
         ready_at = at
-    return dataclasses.replace(seen, log=value, ready_at=ready_at)
+    return records.replace(seen, log=value, ready_at=ready_at)
 
 
 def _socket(seen: Seen, value: Value, at: float) -> Seen:
@@ -93,27 +93,27 @@ def _socket(seen: Seen, value: Value, at: float) -> Seen:
     open_at = (seen.open_at if seen.open_at is not None else at) if opened else None
     listening = value.get("listening")
     if listening is None:
-        return dataclasses.replace(seen, open_at=open_at, sockets=seen.sockets if opened else ())
+        return records.replace(seen, open_at=open_at, sockets=seen.sockets if opened else ())
     rows = tuple(listening)
     foreign = any(row.get("foreign") for row in rows)
     since = (seen.foreign_since if seen.foreign_since is not None else at) if foreign else None
     if foreign and not any(row.get("own") for row in rows):
         # What was answered until now was perhaps not answered by this unit.
-        seen = dataclasses.replace(seen, health=None, ready=None, answered_at=None, healthy_at=None, misses=0,
-                                   info=None, info_tries=0)
-    return dataclasses.replace(seen, open_at=open_at, sockets=rows, sockets_at=at, foreign_since=since)
+        seen = records.replace(seen, health=None, ready=None, answered_at=None, healthy_at=None, misses=0,
+                               info=None, info_tries=0)
+    return records.replace(seen, open_at=open_at, sockets=rows, sockets_at=at, foreign_since=since)
 
 
 def _health(seen: Seen, value: Value, at: float) -> Seen:
     if seen.foreign_since is not None:
         return seen                                 # another's answer
     if value.get("ready_path"):
-        return dataclasses.replace(seen, ready=value)
+        return records.replace(seen, ready=value)
     if value.get("status") == 200:
         first = seen.answered_at if seen.answered_at is not None else at
-        return dataclasses.replace(seen, health=value, answered_at=first, healthy_at=at, misses=0)
+        return records.replace(seen, health=value, answered_at=first, healthy_at=at, misses=0)
     misses = seen.misses + 1 if seen.answered_at is not None else 0
-    return dataclasses.replace(seen, health=value, misses=misses)
+    return records.replace(seen, health=value, misses=misses)
 
 
 def _info(seen: Seen, value: Value, at: float) -> Seen:
@@ -121,19 +121,19 @@ def _info(seen: Seen, value: Value, at: float) -> Seen:
         return seen
     if value.get("status") != 200 and seen.info is not None and seen.info.get("status") == 200:
         return seen
-    return dataclasses.replace(seen, info=value, info_tries=seen.info_tries + 1)
+    return records.replace(seen, info=value, info_tries=seen.info_tries + 1)
 
 
 def _gpu(seen: Seen, value: Value, at: float) -> Seen:
-    return dataclasses.replace(seen, gpu=value, gpu_at=at)
+    return records.replace(seen, gpu=value, gpu_at=at)
 
 
 def _answer(seen: Seen, value: Value, at: float) -> Seen:
-    return dataclasses.replace(seen, answer=value)
+    return records.replace(seen, answer=value)
 
 
 def _load(seen: Seen, value: Value, at: float) -> Seen:
-    return dataclasses.replace(seen, load=value)
+    return records.replace(seen, load=value)
 
 
 _STEPS: Dict[str, Any] = {

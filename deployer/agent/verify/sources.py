@@ -23,9 +23,9 @@ from deployer.protocol.verdict import Observation
 UNIT_QUIET = 3.0
 UNIT_RESTLESS = 0.2
 """Seconds between two questions to systemd: while the main process is watched by its pidfd, and else."""
-PORT = 0.15
+PORT = ((30.0, 0.05), (120.0, 0.15))
 PORT_LATER = 0.25
-"""Seconds between two tries of the port, in a start's first two minutes and after."""
+"""Seconds between two tries of the port: until so many seconds after the start, and after."""
 LOG = 0.1
 HEALTH = 0.1
 HEALTH_SILENT = 0.25
@@ -36,6 +36,8 @@ GPU = 2.0
 GPU_SHARE = 20
 """nvidia-smi is asked every 2 s, and never takes more than a twentieth of the time."""
 OWNER = 1.0
+FACTS_AGE = 2.0
+"""Seconds for which a reading that was made for the facts of the same contact will do for what runs already."""
 
 
 class HostSources:
@@ -161,7 +163,7 @@ class HostSources:
         if self._target is None:
             return
         opened = opens(self._target)
-        self._due["port"] = now + (PORT if now - self._begun < 120 else PORT_LATER)
+        self._due["port"] = now + next((pace for end, pace in PORT if now - self._begun < end), PORT_LATER)
         if not opened:
             if self._open:
                 self._see("socket", {"open": False, "listening": []})
@@ -249,7 +251,8 @@ class HostSources:
             took = self.now() - now
             return 0.0 if now < self._opened <= self.now() else max(GPU, GPU_SHARE * took)
 
-        self._start("gpu", lambda: holders.of_gpus(self._pids), after)
+        max_age = FACTS_AGE if self._mark is None and now - self._begun < 1 else 0.0
+        self._start("gpu", lambda: holders.of_gpus(self._pids, max_age), after)
 
     def _ask_answer(self, now: float) -> None:
         at, prompt = self._target, self._expected.prompt

@@ -5,7 +5,6 @@ It ends at once on a final state, has one deadline, and takes its clock from its
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from deployer.agent.door import Emit
@@ -20,6 +19,7 @@ from deployer.agent.verify.say import duration
 from deployer.agent.verify.serving import tokens
 from deployer.agent.verify.sources import HostSources
 from deployer.agent.verify.view import View
+from deployer.protocol import records
 from deployer.protocol.expectations import Expectations
 from deployer.protocol.redact import Redactor
 from deployer.protocol.verdict import GateState, Observation, Verdict
@@ -30,7 +30,7 @@ QUIET = 0.3
 """Seconds that a failed start's last log lines are waited for: at most, and after the last one that came."""
 
 
-@dataclasses.dataclass(frozen=True)
+@records.dataclass(frozen=True)
 class Verification:
     """``figures`` are kept with the release. ``explanation``: of the start's log, with the cause where it failed."""
 
@@ -189,7 +189,7 @@ class _Watch:
     def _end(self, good: bool, verdicts: Sequence[Verdict], aborted: bool = False) -> Verification:
         self.view.gates(verdicts, self.sources.now())
         explanation = self.log.explanation(_unit_state(self.gates.seen.unit))
-        clean = [dataclasses.replace(verdict, text=self.redactor.text(verdict.text),
+        clean = [records.replace(verdict, text=self.redactor.text(verdict.text),
                                      figures=self.redactor.plain(verdict.figures)) for verdict in verdicts]
         return Verification(good, tuple(clean), explanation, self.redactor.plain(self._figures(verdicts, explanation)),
                             aborted)

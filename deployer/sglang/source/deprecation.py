@@ -5,25 +5,26 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from deployer.protocol import patterns
+from deployer.protocol.records import dataclass
 from deployer.sglang.source.modules import Module
 from deployer.sglang.source.values import Opaque
 
 _FLAG = r"--[a-z0-9][a-z0-9-]*(?:\{[a-z,]+\}[a-z0-9-]*)?"
-_FIRST_WORDS = re.compile(r"^\W*(?:note:\s*)?deprecated\b|\bwill be deprecated\b", re.I)
+_FIRST_WORDS = patterns.compile(r"^\W*(?:note:\s*)?deprecated\b|\bwill be deprecated\b", re.I)
 _POINTERS = (
-    re.compile(rf"set [`']({_FLAG})[`'] to '(?P<value>[\w.-]+)' instead", re.I),
-    re.compile(rf"(?:set|use) [`']?({_FLAG})(?:[= ](?P<value>[\w.-]+))?[`']?(?: \S+)* instead\b", re.I),
-    re.compile(
+    patterns.compile(rf"set [`']({_FLAG})[`'] to '(?P<value>[\w.-]+)' instead", re.I),
+    patterns.compile(rf"(?:set|use) [`']?({_FLAG})(?:[= ](?P<value>[\w.-]+))?[`']?(?: \S+)* instead\b", re.I),
+    patterns.compile(
         rf"(?:deprecated|no longer supported)\b[\])., :]*(?:please )?(?:use|alias for) ({_FLAG})"
         r"(?:=(?P<value>\w+)| (?P<word>\w+)(?=\.$))?",
         re.I,
     ),
 )
-_VARIABLES = re.compile(r"\buse ([A-Z][A-Z0-9_]+=\S+(?: and [A-Z][A-Z0-9_]+=\S+)*) instead", re.I)
-_MESSAGE = re.compile(rf"^(?:note: )?'?({_FLAG})'? is deprecated\b", re.I)
+_VARIABLES = patterns.compile(r"\buse ([A-Z][A-Z0-9_]+=\S+(?: and [A-Z][A-Z0-9_]+=\S+)*) instead", re.I)
+_MESSAGE = patterns.compile(rf"^(?:note: )?'?({_FLAG})'? is deprecated\b", re.I)
 
 
 @dataclass(frozen=True)

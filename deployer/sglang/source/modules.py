@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from deployer.protocol.records import dataclass, field
 
 
 class Unresolved(Exception):

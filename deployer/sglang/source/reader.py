@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from collections.abc import Mapping
 
+from deployer.protocol import records
 from deployer.sglang.flag import Flag
 from deployer.sglang.source import deprecation, fields
 from deployer.sglang.source.choices import extensible
@@ -64,7 +64,7 @@ def _told(flag: Flag, said: Mapping[str, str | None]) -> Flag:
     spelling = next((spelling for spelling in flag.spellings if spelling in said), None)
     if spelling is None:
         return flag
-    return dataclasses.replace(flag, deprecated=True, instead=flag.instead or said[spelling])
+    return records.replace(flag, deprecated=True, instead=flag.instead or said[spelling])
 
 
 class _Reader:

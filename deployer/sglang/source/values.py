@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import Any
 
+from deployer.protocol.records import dataclass
 from deployer.sglang.source.modules import Module
 
 

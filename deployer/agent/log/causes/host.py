@@ -7,10 +7,11 @@ import re
 from deployer.agent.log.causes.memory import place
 from deployer.agent.log.known import Known
 from deployer.agent.log.signs import HINT, RAISED, SAID, Cause, Seen, sign
+from deployer.protocol import patterns
 
-_SHM = re.compile(r"/dev/shm|shared memory|</torch_")
-_PATH = re.compile(r"'(/[^']*)'|\"(/[^\"]*)\"|(?:: |at )(/\S+?)(?: when|\.?$)")
-_OUR_PROCESS = re.compile(r"sglang|python|sgl_|:: *sched", re.IGNORECASE)
+_SHM = patterns.compile(r"/dev/shm|shared memory|</torch_")
+_PATH = patterns.compile(r"'(/[^']*)'|\"(/[^\"]*)\"|(?:: |at )(/\S+?)(?: when|\.?$)")
+_OUR_PROCESS = patterns.compile(r"sglang|python|sgl_|:: *sched", re.IGNORECASE)
 
 
 def _dying_alone(known: Known, match: "re.Match[str]") -> bool:

@@ -7,13 +7,14 @@ from typing import Optional
 
 from deployer.agent.log.known import Known
 from deployer.agent.log.signs import RAISED, Cause, Seen, When, sign
+from deployer.protocol import patterns
 
 _OOM = r"out of memory"
-_OTHERS = re.compile(r"(?<!this )\bprocess (\d+) has ([\d.]+) ([GM])iB memory in use", re.IGNORECASE)
-_TOTAL = re.compile(r"total capacity of ([\d.]+) GiB")
-_TRIED = re.compile(r"Tried to allocate ([\d.]+ [GMK]iB)")
-_FREE = re.compile(r"of which ([\d.]+ [GMK]iB) is free")
-_DEVICE = re.compile(r"\b(GPU \d+) has a total")
+_OTHERS = patterns.compile(r"(?<!this )\bprocess (\d+) has ([\d.]+) ([GM])iB memory in use", re.IGNORECASE)
+_TOTAL = patterns.compile(r"total capacity of ([\d.]+) GiB")
+_TRIED = patterns.compile(r"Tried to allocate ([\d.]+ [GMK]iB)")
+_FREE = patterns.compile(r"of which ([\d.]+ [GMK]iB) is free")
+_DEVICE = patterns.compile(r"\b(GPU \d+) has a total")
 
 
 def _others(text: str) -> float:

@@ -6,8 +6,9 @@ import re
 
 from deployer.agent.log.known import Known
 from deployer.agent.log.signs import HINT, Cause, Seen, sign
+from deployer.protocol import patterns
 
-_LOCAL = re.compile(r"^(?:[/~.]|[^/]*/[^/]*/)")
+_LOCAL = patterns.compile(r"^(?:[/~.]|[^/]*/[^/]*/)")
 
 
 def _model(known: Known, seen: Seen) -> str:

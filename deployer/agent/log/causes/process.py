@@ -6,8 +6,9 @@ import re
 
 from deployer.agent.log.known import Known
 from deployer.agent.log.signs import SAID, Cause, Seen, sign
+from deployer.protocol import patterns
 
-_PROXY = re.compile(r"proxy|squid|cannot reach|Forbidden|Bad Gateway|50[234]|40[37]", re.IGNORECASE)
+_PROXY = patterns.compile(r"proxy|squid|cannot reach|Forbidden|Bad Gateway|50[234]|40[37]", re.IGNORECASE)
 
 
 def _hard(known: Known, match: "re.Match[str]") -> bool:

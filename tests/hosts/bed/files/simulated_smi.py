@@ -9,7 +9,6 @@ The agent starts it several times a second: it imports only what Python has load
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 
@@ -193,6 +192,8 @@ def misbehave(switches: Table, query: str) -> None:
         time.sleep(switches["delay"])
     hang = switches.get("hang")
     if hang and (hang is True or query in hang):
+        import signal  # with enum a third of the start
+
         if switches.get("deaf"):
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
