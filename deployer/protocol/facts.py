@@ -46,6 +46,12 @@ class GpuError:
     message: str = ""
     bus_id: Optional[str] = None
 
+    @property
+    def words(self) -> str:
+        """For people; nvidia-smi often names itself."""
+        text = self.message or self.code
+        return text if text.lower().startswith("nvidia-smi") else "nvidia-smi: " + text
+
 
 @records.dataclass(frozen=True)
 class GpuReading:

@@ -101,10 +101,10 @@ def _gpus(settings: UnitSettings, facts: Facts) -> Iterator[Finding]:
         return
     for error in facts.gpus.errors:
         if error.code in ("insufficient-permissions", "partial") and facts.gpus.gpus:
-            yield Finding(f"gpu-{error.code}", Level.WARNING, f"nvidia-smi: {error.message or error.code}",
+            yield Finding(f"gpu-{error.code}", Level.WARNING, error.words,
                           key=("gpu",))
         else:
-            yield Finding(f"gpu-{error.code}", Level.ERROR, f"nvidia-smi: {error.message or error.code}", key=("gpu",),
+            yield Finding(f"gpu-{error.code}", Level.ERROR, error.words, key=("gpu",),
                           hint="run nvidia-smi on the host; declare `devices = \"none\"` for a server without GPUs"
                           if error.code == "no-driver" else "run nvidia-smi on the host")
     if not facts.gpus.gpus:

@@ -88,6 +88,17 @@ def test_foreign_holder_on_gpus_that_are_not_meant() -> None:
     assert codes(change(holders=(HOLDER,)), other) == []
 
 
+@pytest.mark.parametrize(("error", "words"), [
+    (GpuError("no-driver", "nvidia-smi: No such file or directory"), "nvidia-smi: No such file or directory"),
+    (GpuError("driver-mismatch", "NVIDIA-SMI has failed"), "NVIDIA-SMI has failed"),
+    (GpuError("hang", "no answer within 10 s"), "nvidia-smi: no answer within 10 s"),
+    (GpuError("hang"), "nvidia-smi: hang"),
+])
+def test_nvidia_smi_is_named_once(error: GpuError, words: str) -> None:
+    found = judge(SETTINGS, RELEASE, change(gpus=GpuReading((), (), (error,))))
+    assert [finding.message for finding in found] == [words]
+
+
 def test_findings_stand_in_the_order_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "units").mkdir()
     (tmp_path / "units" / "q.toml").write_text(

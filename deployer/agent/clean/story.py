@@ -79,7 +79,7 @@ class _Clean:
         self._asked = self.now.asked
         self._first = self.now.reading
         self._ended: List[Ended] = []
-        self._errors: List[str] = ["nvidia-smi: {}".format(error.message or error.code) for error in self._first.errors]
+        self._errors: List[str] = [error.words for error in self._first.errors]
         self._waited = 0.0
 
     def wish(self, wish: Wish, gpus: Sequence[str]) -> Wish:
