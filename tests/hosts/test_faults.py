@@ -17,10 +17,11 @@ from tests.hosts.faults.ground import Ground
 from tests.hosts.faults.kinds import FAULTS, ROOM_KIB, SMALL_DISKS, Scene
 from tests.hosts.faults.matrix import Case, chosen
 from tests.hosts.faults.whole import ended, nothing_left, seen, whole
-from tests.hosts.pushing import Client
+from tests.hosts.pushing import ROOT, Client
 
 SEED = int(os.environ.get("DEPLOYER_SEED", "20261130"))
 LIMIT = None if os.environ.get("DEPLOYER_FAULTS") == "all" else 60
+REPORTS = ROOT / ".cache" / "faults"
 NAMED = [name for name in os.environ.get("DEPLOYER_CASE", "").split(",") if name]
 
 
@@ -38,8 +39,11 @@ def test_faults(ground: Ground, case: Case) -> None:
     try:
         run_case(ground, case, told)
     except Exception as error:
-        report = "\n".join(told)
-        raise AssertionError(f"{case} (seed {SEED}): {error}\n{report}\n{seen(ground.host)}") from error
+        report = "\n".join((f"{case} (seed {SEED}): {error}", *told, seen(ground.host)))
+        # At once, too: the whole run takes a while, and pytest tells of failures at its end.
+        REPORTS.mkdir(parents=True, exist_ok=True)
+        (REPORTS / f"{case}.txt").write_text(report)
+        raise AssertionError(report) from error
     ground.spoilt = False
 
 
