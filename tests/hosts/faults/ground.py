@@ -42,7 +42,6 @@ class Ground:
             self._host = self._pool.take()[0]
             self._hosts += 1
             self._operator = Operator(self._pool.keys, self._folder / f"home{self._hosts}")
-            self._operator.env["QWEN_KEY"] = "canary-of-the-first-release"
             self._cases = 0
             self.spoilt = True
             self.declare()
@@ -52,8 +51,9 @@ class Ground:
         self.spoilt = True
 
     def declare(self) -> int:
-        """Declares what was not declared before; its context length, by which the stand-in can be told to fail."""
+        """Declares what was not declared before, in both files; the context length, by which starts differ."""
         self._length += 8
+        self.operator.env["QWEN_KEY"] = f"canary-of-length-{self._length}"
         declare(self.operator, args=f"context-length = {self._length}", deadline="45s",
                 more='[secrets]\napi-key = { env = "QWEN_KEY" }')
         return self._length

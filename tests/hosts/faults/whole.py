@@ -13,8 +13,8 @@ FILES = (f"/etc/systemd/system/{SERVICE}", f"/etc/deployer/{UNIT}/sglang.yaml")
 STORE = f"/var/lib/deployer/{SERVICE}"
 
 
-def whole(operator: Operator, host: Host, dark: bool) -> None:
-    """After the next contact one release's files are whole, and it serves; ``dark``: that it does not was reported."""
+def whole(operator: Operator, host: Host) -> None:
+    """After the next contact one release's files are whole, and it serves: also where nothing could before."""
     attached = operator.deployer("attach", host.name, "-u", UNIT)
     # 130: it was cut off before anything was changed.
     assert attached.code in (0, 4, 130), f"attach exited {attached.code}: {attached.err}"
@@ -24,8 +24,7 @@ def whole(operator: Operator, host: Host, dark: bool) -> None:
     stored = {entry["path"]: host.read(f"{STORE}/releases/{number}/files/{index}")
               for index, entry in enumerate(manifest["files"])}
     assert installed == stored, f"the installed files are not those of release {number}"
-    if not dark:
-        serving(host, installed[FILES[0]])
+    serving(host, installed[FILES[0]])
 
 
 def serving(host: Host, unit: str) -> None:
