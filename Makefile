@@ -47,7 +47,7 @@ demo: setup
 	@$(PY) -m scripts.demo
 
 faults: setup
-	DEPLOYER_FAULTS=all $(PYTEST) -n $$(( $(WORKERS) + 1 )) --dist worksteal tests/hosts -k fault
+	DEPLOYER_FAULTS=all $(PYTEST) -n $$(( $(WORKERS) + 1 )) --dist worksteal tests/hosts/test_faults.py
 
 bench: setup
 	$(PYTEST) -s tests/bench

@@ -93,6 +93,7 @@ class RefusedError(DeployerError):
 
     exit_code = 7
 
-    def __init__(self, message: str, findings: Sequence[Finding] = (), *, hint: str = "") -> None:
-        super().__init__(message, hint=hint, state="nothing was changed on the host")
+    def __init__(self, message: str, findings: Sequence[Finding] = (), *, hint: str = "",
+                 state: str = "nothing was changed on the host") -> None:
+        super().__init__(message, hint=hint, state=state)
         self.findings = tuple(findings)

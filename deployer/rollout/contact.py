@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from deployer.errors import AgentError, ConnectError, HostError, LockedError, OperationError
+from deployer.errors import AgentError, ConnectError, HostError, LockedError, OperationError, RefusedError
 from deployer.protocol.codec import from_plain
 from deployer.protocol.facts import Facts, TransactionFacts
 from deployer.protocol.message import RESULT, Event
@@ -95,6 +95,19 @@ class Contact:
         self.view.tell(self.host.name, "recovery", {"unit": transaction.unit, "release": transaction.number,
                                                     "step": transaction.step, "who": transaction.who})
         return self.transact(transaction.unit, transaction.number)
+
+    def put_right_first(self, transaction: TransactionFacts) -> None:
+        """``settle_interrupted`` before something new. Raises RefusedError while the way back is still blocked."""
+        said = self.settle_interrupted(transaction) or {}
+        problem = dict(said.get("rollback_problem") or {})
+        # A release that systemd will not start does not keep a better one from coming.
+        if said.get("unfinished") and problem.get("code") != "start-refused":
+            unit = transaction.unit.removesuffix(".service")
+            why = problem.get("text") or "it cannot be written down"
+            raise RefusedError(
+                f"an interrupted push of {unit} cannot be put right: {why}",
+                state=str(said.get("state_now", "")),
+                hint=f"put that right, then: deployer attach {self.host.name} -u {unit}")
 
     def transact(self, unit: str, number: int) -> dict[str, Any]:
         """Starts a staged transaction and follows it to its result. Raises LockedError."""

@@ -37,7 +37,7 @@ def push(contact: Contact, declared: Declared, secrets: Secrets, options: Option
     settings, view, name = declared.settings, contact.view, contact.host.name
     survey = contact.survey(settings, declared.release, secrets)
     if survey.facts.transaction and not options.dry_run:
-        contact.settle_interrupted(survey.facts.transaction)
+        contact.put_right_first(survey.facts.transaction)
         survey = contact.survey(settings, declared.release, secrets)
     todo = changes(declared.release, survey.facts, survey.secrets_differ)
     findings = preflight.judge(settings, declared.release, survey.facts, overwrite_drift=options.overwrite_drift,

@@ -63,6 +63,8 @@ def _next(outcome: Outcome, data: dict[str, Any], host: str, name: str) -> str:
         return f"deployer attach {host} -u {name}"
     if outcome is Outcome.ROLLED_BACK:
         return f"deployer logs {host} -u {name} --release {data.get('release')}"
+    if outcome is Outcome.DARK and data.get("unfinished"):
+        return f"put that right, then: deployer attach {host} -u {name}"
     if outcome is Outcome.DARK:
         return f"deployer logs {host} -u {name}; then deployer push or deployer rollback {host} -u {name}"
     if data.get("code") == "drift":

@@ -21,7 +21,7 @@ def rollback(contact: Contact, unit: str, to: int | None, *, overwrite_drift: bo
     contact.turn()
     survey = contact.ask_facts(unit)
     if survey.facts.transaction:
-        contact.settle_interrupted(survey.facts.transaction)
+        contact.put_right_first(survey.facts.transaction)
         survey = contact.ask_facts(unit)
     facts = survey.facts.unit
     look = f"deployer history {host} -u {unit.removesuffix('.service')}"

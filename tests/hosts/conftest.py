@@ -19,6 +19,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                if isinstance(report.longrepr, tuple) and MISSING in report.longrepr[2]}
     for reason in reasons:
         terminalreporter.write_line(f"SKIPPED: {reason.removeprefix('Skipped: ')}", red=True)
+    _count_faults(terminalreporter)
+
+
+def _count_faults(reporter: pytest.TerminalReporter) -> None:
+    """How many cases of the fault matrix ran, and which failed."""
+    passed, failed = ([report.nodeid.partition("[")[2].rstrip("]") for report in reporter.stats.get(outcome, [])
+                       if "test_faults.py" in report.nodeid] for outcome in ("passed", "failed"))
+    if passed or failed:
+        names = ": " + " ".join(failed) if failed else ""
+        reporter.write_line(f"fault matrix: {len(passed) + len(failed)} cases ran, {len(failed)} failed{names}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

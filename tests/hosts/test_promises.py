@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from concurrent.futures import ThreadPoolExecutor
+import time
+from pathlib import Path
 
-from tests.hosts.bed import Host, Operator
-from tests.hosts.pushing import SERVICE, UNIT, Client, declare, push, serves
+import pytest
+
+from tests.hosts.bed import Host, Operator, Pool
+from tests.hosts.pushing import SERVICE, UNIT, Client, argv, declare, push, serves
+
+TIMES = 10 if os.environ.get("DEPLOYER_FAULTS") == "all" else 3
+"""Pushes of two operators at once, in each order."""
+
+LEAD = 1.0
+"""Seconds that the first of the two is ahead at most."""
 
 CANARY = "canary-7f3a9c51-do-not-show"
 SECRETS = '[secrets]\napi-key = { env = "QWEN_KEY" }\nHF_TOKEN = { env = "QWEN_TOKEN" }'
@@ -21,18 +31,39 @@ def reached(host: Host) -> None:
     host.run("for i in $(seq 600); do test -e /run/fault/reached && exit 0; sleep 0.05; done; exit 1")
 
 
-def test_of_two_operators_exactly_one_acts(host: Host, operator: Operator) -> None:
-    declare(operator)
-    push(operator, host)
-    for number in range(5):
-        declare(operator, args=f"context-length = {1024 + number * 8}")
-        with ThreadPoolExecutor(2) as pool:
-            said = list(pool.map(lambda _: Client(operator, host).end(), range(2)))
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_operators_exactly_one_acts(host: Host, pool: Pool, tmp_path: Path, first: int) -> None:
+    """Both orders, with a lead that grows from none to about where the transaction begins; the same change and two."""
+    operators = [Operator(pool.keys, tmp_path / name) for name in ("one", "two")]
+    declare(operators[0])
+    push(operators[0], host)
+    for number in range(TIMES):
+        before = len(starts(host))
+        for index, operator in enumerate(operators):
+            declare(operator, args=f"context-length = {1024 + number * 16 + number % 2 * index * 8}")
+        begun = []
+        for index in (first, 1 - first):
+            begun.append(Client(operators[index], host))
+            time.sleep(LEAD * number / TIMES)
+        said = [client.end() for client in begun]
         codes = sorted(code for code, _ in said)
-        # The later one is locked out, or finds the base changed, or comes when all is done.
+        # The other one is locked out, or finds the base changed, or comes when all is done and there is nothing to do.
         assert codes[0] == 0 and codes[1] in (0, 6, 7), said
-        done = [text for _, text in said if "pushed: release" in text]
-        assert len(done) == 1, said
+        acted = [text for _, text in said if "pushed: release" in text]
+        assert len(acted) == 1 or (number % 2 and one_after_the_other(host)), said
+        assert len(starts(host)) - before == len(acted), said
+        assert "--context-length" in argv(host)
+
+
+def starts(host: Host) -> list[str]:
+    return [line for line in host.journal(SERVICE).splitlines() if line.startswith("Started ")]
+
+
+def one_after_the_other(host: Host) -> bool:
+    """Whether the last release was planned when the one before it served already: not at once, by bad luck."""
+    paths = host.run(f"ls -v /var/lib/deployer/{SERVICE}/releases/*/manifest.json").out.split()[-2:]
+    former, latter = (json.loads(host.read(path)) for path in paths)
+    return bool(latter["base"] == former["digest"] and latter["created"] >= former["ended"])
 
 
 def test_a_second_push_is_told_who_holds_the_lock(host: Host, operator: Operator) -> None:

@@ -50,7 +50,7 @@ class Context:
     started_at: Optional[float] = None
     step_now: str = ""
     mark: Optional[StartMark] = None
-    unfinished: bool = False
+    unfinished: bool = False                       # the record stays open: the next contact goes on with it
     figures: Dict[str, Any] = records.field(default_factory=dict)
     story: List[Dict[str, Any]] = records.field(default_factory=list)
 

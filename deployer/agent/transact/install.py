@@ -71,11 +71,12 @@ def _place(store: Store, manifest: Manifest, index: int, tag: str) -> None:
     file = manifest.files[index]
     folder, name = os.path.split(file.path)
     beside = os.path.join(folder, ".{}{}{}".format(name, files.SUFFIX, tag))
-    if os.path.lexists(beside):
-        files.put(beside, file.path)
+    if _in_place(file):
+        # What lies prepared beside it is taken away by ``clear``: a folder that cannot be written to is no fault here.
         return
-    if not _in_place(file):
-        files.put(_prepare(store, manifest, index, tag), file.path)
+    if not os.path.lexists(beside):
+        _prepare(store, manifest, index, tag)
+    files.put(beside, file.path)
 
 
 def _prepare(store: Store, manifest: Manifest, index: int, tag: str) -> str:

@@ -17,6 +17,8 @@ def report(context: Context, outcome: Outcome, failure: Optional[StepFailed] = N
         "previous": previous.number if previous else None, "state_now": _state(context, outcome, problem),
         "story": context.story, "figures": context.figures,
     }
+    if context.unfinished:
+        data["unfinished"] = True
     if failure is not None:
         data["failed_step"] = failed_step or context.step_now
         data["reason"] = failure.message
@@ -34,6 +36,9 @@ def _state(context: Context, outcome: Outcome, problem: Optional[StepFailed]) ->
         return "nothing was changed on the host"
     if outcome is Outcome.ROLLED_BACK and previous is not None:
         return "release {} of {} serves again, verified".format(previous.number, unit)
+    if context.unfinished:
+        return "{}: what was there of {} before could not be brought back yet ({})".format(
+            "NOTHING SERVES" if context.was_active else "half way back", unit, problem.message if problem else "")
     if previous is None:
         return "{} was not there before and is not there now; nothing serves".format(unit)
     if not context.was_active and problem is None:

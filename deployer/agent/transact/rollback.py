@@ -30,6 +30,7 @@ def roll_back(context: Context, failure: StepFailed) -> Dict[str, Any]:
         problem, serves = _restart(context)
     else:
         serves = False
+    context.unfinished = problem is not None and _may_yet(problem)
     outcome = Outcome.ROLLED_BACK if serves else Outcome.DARK
     _close(context, outcome, failure)
     return report(context, outcome, failure, failed_step=failed_step, problem=problem)
@@ -83,7 +84,8 @@ def _restart(context: Context) -> Tuple[Optional[StepFailed], bool]:
 
 def _close(context: Context, outcome: Outcome, failure: StepFailed) -> None:
     store, release = context.store, context.release
-    _quietly(lambda: install.clear(release, context.previous))
+    if not context.unfinished:
+        _quietly(lambda: install.clear(release, context.previous))
     _quietly(lambda: store.update(release, outcome=outcome.value, ended=time.time(),
                                   figures=dict(failure.data.get("figures") or {}, reason=_brief(failure))))
     previous = context.previous
@@ -105,6 +107,12 @@ def _insist(act: Callable[[], T]) -> T:
             if time.monotonic() >= until:
                 raise
         time.sleep(0.5)
+
+
+def _may_yet(problem: StepFailed) -> bool:
+    """Whether the way back can still be gone later: the disk or systemd did not let us, but nothing is lost."""
+    reason = problem.__cause__
+    return isinstance(reason, (OSError, manager.ManagerError)) and not isinstance(reason, FileNotFoundError)
 
 
 def _brief(failure: StepFailed) -> str:

@@ -37,7 +37,7 @@ def transact(unit: str, number: int, store: Optional[Store] = None) -> int:
     except Held as held:
         data = {"outcome": Outcome.LOCKED.value, "unit": unit, "release": number, "holder": held.note,
                 "state_now": "nothing was changed on the host", "reason": str(held)}
-        _give_up(store, unit, number)
+        _give_up(store, unit, number, Outcome.LOCKED)
     except (OSError, ValueError) as error:
         data = _fault(store, unit, number, str(error))
     events.emit(RESULT, data)
@@ -45,13 +45,13 @@ def transact(unit: str, number: int, store: Optional[Store] = None) -> int:
     return 0
 
 
-def _give_up(store: Store, unit: str, number: int) -> None:
+def _give_up(store: Store, unit: str, number: int, outcome: Outcome) -> None:
     """A release that never got its turn: only the story of it stays. Not when it is the one that holds the lock."""
     left = records.read(store.record_path(unit))
     if left and left.number == number:
         return
     try:
-        store.update(store.manifest(unit, number), outcome=Outcome.LOCKED.value, ended=time.time())
+        store.update(store.manifest(unit, number), outcome=outcome.value, ended=time.time())
         store.strip(unit, number)
     except (OSError, ValueError):
         pass
@@ -68,17 +68,31 @@ def _fault(store: Store, unit: str, number: int, reason: str) -> Dict[str, Any]:
 
 
 def _under_lock(store: Store, manifest: Manifest, lock: HostLock, events: EventFile) -> Dict[str, Any]:
+    owed = False
     for unit in store.units():
         interrupted = records.read(store.record_path(unit))
         if interrupted and not interrupted.ended:
             if (unit, interrupted.number) == (manifest.unit, manifest.number):
                 return recover(store, interrupted, lock, events)
             events.emit("recovery", {"unit": unit, "release": interrupted.number, "step": interrupted.step})
-            _recover_another(store, interrupted, lock)
-    return _fresh(store, manifest, lock, events)
+            said = _recover_another(store, interrupted, lock)
+            if said.get("unfinished") and _only_not_started(said):
+                # A release that systemd will not start does not keep a better one from coming.
+                owed = owed or unit == manifest.unit
+            elif said.get("unfinished"):
+                _give_up(store, manifest.unit, manifest.number, Outcome.REFUSED)
+                return {"outcome": Outcome.REFUSED.value, "unit": manifest.unit, "release": manifest.number,
+                        "reason": "an interrupted push cannot be put right: {}".format(said.get("state_now")),
+                        "state_now": "this push changed nothing", "code": "not-put-right"}
+    return _fresh(store, manifest, lock, events, owed)
 
 
-def _fresh(store: Store, manifest: Manifest, lock: HostLock, events: EventFile) -> Dict[str, Any]:
+def _only_not_started(said: Dict[str, Any]) -> bool:
+    return dict(said.get("rollback_problem") or {}).get("code") == "start-refused"
+
+
+def _fresh(store: Store, manifest: Manifest, lock: HostLock, events: EventFile, owed: bool) -> Dict[str, Any]:
+    """``owed``: the unit should be running, though it is not."""
     state = show(manifest.unit)
     enabled = manager.is_enabled(manifest.unit)
     current = store.current(manifest.unit)
@@ -86,7 +100,7 @@ def _fresh(store: Store, manifest: Manifest, lock: HostLock, events: EventFile) 
     previous = current if current and current.kind != "found" else find(store, manifest.unit, enabled)
     record = Record(store.record_path(manifest.unit))
     context = Context(store, manifest.unit, manifest, previous, record, lock, events.emit,
-                      was_active=state.get("ActiveState") in ACTIVE, was_enabled=enabled)
+                      was_active=owed or state.get("ActiveState") in ACTIVE, was_enabled=enabled)
     record.begin(unit=manifest.unit, number=manifest.number, previous=previous.number if previous else None,
                  was_active=context.was_active, was_enabled=enabled, who=manifest.who, source=manifest.source)
     data = push(context)
@@ -116,8 +130,8 @@ def recover(store: Store, interrupted: Interrupted, lock: HostLock, events: Even
     return data
 
 
-def _recover_another(store: Store, interrupted: Interrupted, lock: HostLock) -> None:
-    """Another unit's interrupted transaction, told in its own events, so that its operator can still read it."""
+def _recover_another(store: Store, interrupted: Interrupted, lock: HostLock) -> Dict[str, Any]:
+    """Another interrupted transaction, told in its own events, so that its operator can still read it."""
     events = _events(store, interrupted.unit, interrupted.number)
     try:
         data = recover(store, interrupted, lock, events)
@@ -127,6 +141,7 @@ def _recover_another(store: Store, interrupted: Interrupted, lock: HostLock) -> 
         Record(store.record_path(interrupted.unit)).begin(unit=interrupted.unit, number=interrupted.number)
     events.emit(RESULT, data)
     events.close()
+    return data
 
 
 def _end(context: Context, data: Dict[str, Any]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
+from tests.hosts.bed.machine import Unable
 from tests.hosts.bed.slot import Slot, ip
 
 PORT_STATES = {"disabled": "0", "forwarding": "3"}
@@ -41,8 +43,19 @@ class Network:
         ip(f"link set {self._cable} down")
 
     def _port(self, state: str) -> None:
-        """A bridge port that is not forwarding drops what it gets, with its link still up."""
-        subprocess.run(["bridge", "link", "set", "dev", self._cable, "state", PORT_STATES[state]], check=True)
+        """A bridge port that is not forwarding drops what it gets, with its link still up.
+
+        The kernel refuses while the carrier of a link that was just set up is not there yet.
+        """
+        words = ["bridge", "link", "set", "dev", self._cable, "state", PORT_STATES[state]]
+        until = time.monotonic() + 5.0
+        while True:
+            done = subprocess.run(words, capture_output=True, text=True)
+            if done.returncode == 0:
+                return
+            if time.monotonic() > until:
+                raise Unable(f"{' '.join(words)}: {done.stderr.strip()}")
+            time.sleep(0.005)
 
     def delete(self) -> None:
         ip(f"link delete {self._cable}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from deployer.agent.store import files
 from deployer.agent.store.record import Record
+from deployer.agent.transact import rollback
 
 FOLDER = "/run/fault"
 
@@ -60,6 +61,8 @@ def install() -> None:
             at(f"put{count[0]}")
         put(prepared, path)
 
+    # How long a way back that is blocked is tried again: as long as the tests have patience for.
+    rollback.PATIENCE = 1.5
     Record.step, Record.begin, Record.end, Record.rolling_back = stepped, begun, ended, turned  # type: ignore[method-assign]
     files.put = placed
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from tests.hosts.faults.kinds import FAULTS
 
@@ -13,24 +15,27 @@ BACK = ("rollback", "back-stop", "back-clean", "back-install", "back-start", "ba
 
 @dataclass(frozen=True)
 class Case:
-    """``fails``: the new release is not good, so that the way back is broken too."""
+    """``fails``: the new release is not good, so that the way back is broken too. ``round``: which order it is of."""
 
     point: str
     fault: str
     fails: bool
+    round: int = 1
 
     def __str__(self) -> str:
-        return f"{self.fault}@{self.point}{'-failing' if self.fails else ''}"
+        again = f"#{self.round}" if self.round > 1 else ""
+        return f"{self.fault}@{self.point}{'-failing' if self.fails else ''}{again}"
 
 
-def cases(seed: int) -> list[Case]:
-    every = [Case(point, fault, False) for point in FORTH for fault in FAULTS]
-    every += [Case(point, fault, True) for point in BACK for fault in FAULTS]
-    random.Random(seed).shuffle(every)
+def cases(seed: int, round: int = 1) -> list[Case]:
+    every = [Case(point, fault, False, round) for point in FORTH for fault in FAULTS]
+    every += [Case(point, fault, True, round) for point in BACK for fault in FAULTS]
+    random.Random(seed + round - 1).shuffle(every)
     return every
 
 
-def batches(seed: int, size: int, limit: int | None) -> list[list[Case]]:
-    """The first ``limit`` cases (None: all, twice over in another order) in batches for one host each."""
-    chosen = cases(seed)[:limit] if limit else cases(seed) + cases(seed + 1)
-    return [chosen[start:start + size] for start in range(0, len(chosen), size)]
+def chosen(seed: int, limit: int | None, named: Sequence[str] = ()) -> list[Case]:
+    """The first ``limit`` cases (None: all, twice over in another order), or those that ``named`` patterns match."""
+    if named:
+        return [case for pattern in named for case in cases(seed) if fnmatchcase(str(case), pattern)]
+    return cases(seed)[:limit] if limit else cases(seed) + cases(seed, round=2)
