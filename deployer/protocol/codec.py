@@ -1,9 +1,9 @@
-"""Frozen dataclasses to plain JSON values and back.
+"""Frozen records (``records``) to plain JSON values and back.
 
 Reading is tolerant where another version may have written (unknown keys are skipped, missing ones take their
 default) and strict about shapes: a value of the wrong kind raises ``DecodeError``.
 Understood field types: str, int, float, bool, Any, Optional[X], Tuple[X, ...], Dict[str, X], Enum, Union of
-one dataclass or scalar with ``Unknown``, and dataclasses of these.
+one record or scalar with ``Unknown``, and records of these.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Unknown:
 
 
 def to_plain(value: Any) -> Any:
-    """The JSON form of a dataclass, enum, tuple or dict: what ``from_plain`` reads back to an equal value."""
+    """The JSON form of a record, enum, tuple or dict: what ``from_plain`` reads back to an equal value."""
     if isinstance(value, Unknown):
         return {"unknown": value.reason}
     if records.is_dataclass(value) and not isinstance(value, type):

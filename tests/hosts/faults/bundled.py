@@ -31,6 +31,18 @@ def at(point: str) -> None:
     until = time.monotonic() + 60
     while not os.path.exists(os.path.join(FOLDER, "go")) and time.monotonic() < until:
         time.sleep(0.005)
+    shift_clock()
+
+
+def shift_clock() -> None:
+    """``/run/fault/clock`` holds the seconds by which this process's wall clock jumps: the machine's own is shared."""
+    try:
+        with open(os.path.join(FOLDER, "clock"), encoding="ascii") as file:
+            seconds = float(file.read())
+    except OSError:
+        return
+    real = time.time
+    time.time = lambda: real() + seconds
 
 
 def install() -> None:

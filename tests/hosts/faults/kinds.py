@@ -103,11 +103,27 @@ def ask_to_roll_back(scene: Scene) -> None:
     scene.go()
 
 
+def withdraw_sudo(scene: Scene) -> None:
+    """The account may not use sudo any more, and its session ends: it cannot come back to look."""
+    scene.host.run("mv /etc/sudoers.d/bed /run/fault/sudoers")
+    scene.heal.append(lambda: scene.host.run("mv /run/fault/sudoers /etc/sudoers.d/bed"))
+    kill_ssh(scene)
+
+
+def jump(seconds: float) -> Callable[[Scene], None]:
+    """The wall clock of the transaction jumps."""
+    def act(scene: Scene) -> None:
+        scene.host.write("/run/fault/clock", str(seconds))
+        scene.go()
+    return act
+
+
 FAULTS: dict[str, Callable[[Scene], None]] = {
     "client": kill_client, "ssh": kill_ssh, "transaction": kill_transaction, "power": power_cut,
     "cut": cut_for_good, "blip": cut_for_a_while, "etc-full": fill("/etc"), "var-full": fill("/var/lib/deployer"),
     "etc-ro": read_only("/etc"), "var-ro": read_only("/var/lib/deployer"), "smi-hangs": hang_nvidia_smi,
     "systemctl": systemctl_fails, "service": kill_service, "abort": ask_to_roll_back,
+    "sudo": withdraw_sudo, "clock-ahead": jump(3 * 86400.0), "clock-back": jump(-3 * 86400.0),
 }
 
 SMALL_DISKS = {"etc-full": "/etc", "var-full": "/var/lib/deployer"}
