@@ -10,6 +10,7 @@ import os
 import time
 from typing import Any
 
+from deployer.agent.facts import gpu
 from deployer.agent.store import files
 from deployer.agent.store.record import Record
 from deployer.agent.transact import rollback
@@ -73,8 +74,10 @@ def install() -> None:
             at(f"put{count[0]}")
         put(prepared, path)
 
-    # How long a way back that is blocked is tried again: as long as the tests have patience for.
+    # How long a blocked way back is tried again and a hanging nvidia-smi waited for: what the tests have patience for.
     rollback.PATIENCE = 1.5
+    ask = gpu.run
+    gpu.run = lambda argv, timeout: ask(argv, min(timeout, 3.0))  # type: ignore[assignment]
     Record.step, Record.begin, Record.end, Record.rolling_back = stepped, begun, ended, turned  # type: ignore[method-assign]
     files.put = placed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -27,7 +26,7 @@ class Scene:
 
 
 def kill_client(scene: Scene) -> None:
-    scene.client.process.send_signal(signal.SIGKILL)
+    scene.client.process.kill()
     scene.go()
 
 
@@ -49,7 +48,7 @@ def power_cut(scene: Scene) -> None:
 def cut_for_good(scene: Scene) -> None:
     scene.host.network.cut()
     scene.heal.append(scene.host.network.restore)
-    scene.client.process.send_signal(signal.SIGKILL)
+    scene.client.process.kill()
     scene.go()
 
 
