@@ -115,3 +115,14 @@ def test_record_tells_what_was_interrupted(tmp_path: Path) -> None:
     record.end("rolled-back")
     found = read(path)
     assert found is not None and found.rolling_back and found.ended
+
+
+def test_what_a_power_cut_left_of_a_staging_goes(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    stage(store)
+    left = Path(store.folder(UNIT, 1)).parent / ".2.staging"
+    (left / "files").mkdir(parents=True)
+    (left / "secrets.json").write_text("{}")
+    assert stage(store).number == 2
+    assert not left.exists() and store.numbers(UNIT) == [1, 2]
+    assert not list(left.parent.glob(".*"))

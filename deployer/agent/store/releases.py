@@ -24,6 +24,9 @@ BASE = "/var/lib/deployer"
 KEEP = 5
 """Releases kept beside the current one."""
 
+STAGING = ".staging"
+"""Ends the name of a release's folder until all of it is on the disk."""
+
 UNIT_NAME = patterns.compile(r"[A-Za-z0-9:_.\\@-]{1,200}\.(?:service|timer)")
 
 
@@ -170,8 +173,11 @@ class Store:
                secrets: Dict[str, str]) -> Manifest:
         number = 0 if manifest.kind == "found" else self.next_number(manifest.unit)
         manifest = records.replace(manifest, number=number, created=manifest.created or time.time())
-        staging = os.path.join(home, ".{}.staging".format(number))
-        _remove(staging)
+        for left in os.listdir(home):
+            # Of a staging that a power cut ended: with secrets, and never to be finished. Nobody else stages now.
+            if left.endswith(STAGING):
+                _remove(os.path.join(home, left))
+        staging = os.path.join(home, ".{}{}".format(number, STAGING))
         try:
             files.folder(os.path.join(staging, "files"))
             for index, data in enumerate(contents):
