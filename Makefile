@@ -47,7 +47,7 @@ demo: setup
 	@$(PY) -m scripts.demo
 
 faults: setup
-	DEPLOYER_FAULTS=all $(PYTEST) -n $$(( $(WORKERS) + 1 )) --dist worksteal tests/hosts/test_faults.py
+	DEPLOYER_FAULTS=all $(PYTEST) -n $$(( $(WORKERS) + 1 )) --dist worksteal tests/hosts/test_faults.py tests/hosts/test_promises.py -k "faults or two_operators"
 
 bench: setup
 	$(PYTEST) -s tests/bench
