@@ -14,7 +14,7 @@ from deployer.agent.clean.plan import SCOPES, Wish, blockers, plan, stays
 from deployer.agent.clean.survey import Survey, survey, unknown_units
 from deployer.agent.door import Emit, Refusal
 from deployer.agent.facts.gpu import chosen, unknown_selectors
-from deployer.agent.facts.process import read
+from deployer.agent.facts.process import read, start_of
 from deployer.agent.facts.systemd import states
 from deployer.protocol import records
 from deployer.protocol.cleaned import Act, Cleaned, Ended, HeldMemory, Treatment
@@ -27,6 +27,9 @@ _ROUNDS = 3
 _GENTLE = 2
 _LOOKS = 5
 """Looks with newcomers after which they get SIGKILL at once, and after which their group is ended as a whole."""
+
+RESPAWN = 0.5
+"""Seconds that a living parent of what was ended is given to start it again: a shell's loop takes a few ms."""
 
 
 @records.dataclass(frozen=True)
@@ -102,24 +105,40 @@ class _Clean:
         stuck: List[Tuple[Holder, str]] = []
         left: wait.Waited = wait.Waited(self._first, (), 0.0, False)
         for _ in range(_ROUNDS):
-            if all(treatment.act is Act.SPARE for treatment in treatments) and not self._unexplained(wish):
+            idle = all(treatment.act is Act.SPARE for treatment in treatments)
+            if idle and not self._unexplained(wish) and not self._unseen(wish):
                 break
             stuck = self._end(treatments, wish)
-            if self._unexplained(wish):
+            if self._unexplained(wish) or self._unseen(wish):
                 self._end_unseen(wish)
             left = self._wait(wish)
-            # The second look: whoever came meanwhile, or was started again.
-            self.now = self._look(left.reading)
-            treatments = self._plan(wish)
+            treatments = self._second_look(left.reading, wish)
             known = {(holder.pid, holder.start) for holder, _ in stuck}
             fresh = [t for t in treatments if t.act is not Act.SPARE and (t.holder.pid, t.holder.start) not in known]
-            if not fresh or time.monotonic() >= self._limit:
+            if not (fresh or self._unseen(wish)) or time.monotonic() >= self._limit:
                 break
         known = {(holder.pid, holder.start) for holder, _ in stuck}
         again = [treatment.holder for treatment in treatments
                  if treatment.act is Act.END and (treatment.holder.pid, treatment.holder.start) not in known]
         held = held_memory(self.now, left, stuck, again, wish, time.monotonic() >= self._limit)
         return self._result(planned, treatments, held, wish)
+
+    def _second_look(self, reading: GpuReading, wish: Wish) -> Tuple[Treatment, ...]:
+        """Whoever came meanwhile, or is started again: a parent that outlives what was ended has a moment to do so."""
+        until = min(self._limit, time.monotonic() + RESPAWN) if self._outlived() else 0.0
+        while True:
+            self.now = self._look(reading)
+            treatments = self._plan(wish)
+            if time.monotonic() >= until or any(treatment.act is not Act.SPARE for treatment in treatments):
+                return treatments
+            time.sleep(0.1)
+
+    def _outlived(self) -> bool:
+        for parent in (one.holder.parents[0] for one in self._ended if one.holder.parents):
+            now = start_of(parent.pid)
+            if now is not None and now[0] == parent.start and now[1] not in "ZX":
+                return True
+        return False
 
     def _plan(self, wish: Wish) -> Tuple[Treatment, ...]:
         world = self.now.world
@@ -167,15 +186,23 @@ class _Clean:
         for path, holder in groups.items():
             self._end_group(path, holder)
 
-    def _end_unseen(self, wish: Wish) -> None:
-        """Where memory is held and nobody seen: what forks faster than /proc can be read is still in its group."""
+    def _groups(self, wish: Wish) -> List[Tuple[str, str]]:
+        """Units of this tool with the paths of their groups that have members."""
         world = self.now.world
-        if world.contained:
-            return
-        for unit in [wish.unit] if wish.unit else sorted(world.ours):
-            for path in groups_of(unit, world.root):
-                self._end_group(path, Holder(0, 0, 0, "", (), path, unit=unit, holder_class=HolderClass.OWN,
-                                             proof="in the control group of {}".format(unit)))
+        units = [wish.unit] if wish.unit else sorted(world.ours)
+        return [] if world.contained else [(unit, path) for unit in units for path in groups_of(unit, world.root)]
+
+    def _unseen(self, wish: Wish) -> bool:
+        """Whether the kernel has members in such a group, of which /proc showed none: it was too slow."""
+        world = self.now.world
+        seen = {world.place(process).unit for process in world.processes.values()}
+        return any(unit not in seen and not world.state(unit).live for unit, _ in self._groups(wish))
+
+    def _end_unseen(self, wish: Wish) -> None:
+        """Where nobody is seen: what forks faster than /proc can be read is still in its group."""
+        for unit, path in self._groups(wish):
+            self._end_group(path, Holder(0, 0, 0, "", (), path, unit=unit, holder_class=HolderClass.OWN,
+                                         proof="in the control group of {}".format(unit)))
 
     def _end_group(self, path: str, holder: Holder) -> None:
         unit = holder.unit or ""
