@@ -44,10 +44,8 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
 
     def act(host: Host, view: View) -> list[Report]:
         with run_hosts.open_contact(host, view, ctx, under_way.turn(host, view)) as contact:
-            reports = [push(contact, entry, secrets, wanted)
-                       for entry, secrets in zip(declared[host.name], held[host.name], strict=True)]
-            under_way.ended(host)
-            return reports
+            return [push(contact, entry, secrets, wanted)
+                    for entry, secrets in zip(declared[host.name], held[host.name], strict=True)]
 
     code = run_hosts.run(hosts, act, as_json=as_json, parallel=parallel, turns=under_way.turns,
                          interrupted=under_way.interrupted)

@@ -35,10 +35,8 @@ def command(ctx: click.Context, names: tuple[str, ...], units: tuple[str, ...], 
 
     def act(host: Host, view: View) -> list[Report]:
         with run_hosts.open_contact(host, view, turn=under_way.turn(host, view)) as contact:
-            reports = [rollback(contact, f"{name}.service", to, overwrite_drift=overwrite_drift)
-                       for name in wanted[host.name]]
-            under_way.ended(host)
-            return reports
+            return [rollback(contact, f"{name}.service", to, overwrite_drift=overwrite_drift)
+                    for name in wanted[host.name]]
 
     return run_hosts.run(hosts, act, as_json=as_json, parallel=parallel, turns=under_way.turns,
                          interrupted=under_way.interrupted)

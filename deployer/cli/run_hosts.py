@@ -95,12 +95,11 @@ def open_contact(host: Host, view: View, ctx: click.Context | None = None,
 
 
 class UnderWay:
-    """Which hosts have had their turn: those on which something may have begun, for Ctrl-C."""
+    """The turns of a rollout, told to whoever watches; on hosts that have had theirs Ctrl-C asks what now."""
 
     def __init__(self, hosts: Sequence[Host], max_failures: int) -> None:
         self.turns = Turns([host.name for host in hosts], max_failures)
         self._hosts = hosts
-        self._names: set[str] = set()
 
     def turn(self, host: Host, view: View) -> Callable[[], float]:
         """What the host's contact calls before it changes anything."""
@@ -113,20 +112,17 @@ class UnderWay:
                     view.tell(host.name, "turn", {"state": "waiting", "text": text})
 
             waited = self.turns.take(host.name, told)
-            self._names.add(host.name)
             if said:
                 view.tell(host.name, "turn", {"state": "done", "text": "", "seconds": waited})
             return waited
 
         return take
 
-    def ended(self, host: Host) -> None:
-        self._names.discard(host.name)
-
     def interrupted(self, view: View) -> None:
         from deployer.cli.interrupt import ask_what_now
 
-        ask_what_now([host for host in self._hosts if host.name in self._names], view)
+        begun = self.turns.under_way()
+        ask_what_now([host for host in self._hosts if host.name in begun], view)
 
 
 def view_for(hosts: Sequence[Host], as_json: bool) -> Any:

@@ -59,6 +59,11 @@ class Turns:
             self._proven = self._proven or (changed and not failed)
             self._news.notify_all()
 
+    def under_way(self) -> frozenset[str]:
+        """Hosts that had their turn and have not ended: something may have begun there."""
+        with self._news:
+            return frozenset(self._inside)
+
     def open(self) -> bool:
         """Whether a further host may be begun at all."""
         with self._news:
