@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import enum
+from typing import Any, Mapping
+
+START_REFUSED = "start-refused"
+"""The code of a step whose start systemd would not even queue."""
 
 
 class Outcome(enum.Enum):
@@ -18,3 +22,12 @@ class Outcome(enum.Enum):
     UNREACHED = "unreached"              # the host was not reached, or SSH, host key or sudo refused
     INTERRUPTED = "interrupted"
     FAILED = "failed"                    # an act other than a push failed, or the tool itself did
+
+
+def blocks(result: Mapping[str, Any]) -> bool:
+    """Whether a transaction's result leaves a way back open that must come first, before anything new on the host.
+
+    A release that systemd will not start does not keep a better one from coming.
+    """
+    problem = dict(result.get("rollback_problem") or {})
+    return bool(result.get("unfinished")) and problem.get("code") != START_REFUSED

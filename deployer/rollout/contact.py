@@ -13,6 +13,7 @@ from deployer.errors import AgentError, ConnectError, HostError, LockedError, Op
 from deployer.protocol.codec import from_plain
 from deployer.protocol.facts import Facts, TransactionFacts
 from deployer.protocol.message import RESULT, Event
+from deployer.protocol.outcome import blocks
 from deployer.protocol.records import dataclass, field
 from deployer.render.model import Release
 from deployer.rollout import secrets as secret_room
@@ -99,11 +100,9 @@ class Contact:
     def put_right_first(self, transaction: TransactionFacts) -> None:
         """``settle_interrupted`` before something new. Raises RefusedError while the way back is still blocked."""
         said = self.settle_interrupted(transaction) or {}
-        problem = dict(said.get("rollback_problem") or {})
-        # A release that systemd will not start does not keep a better one from coming.
-        if said.get("unfinished") and problem.get("code") != "start-refused":
+        if blocks(said):
             unit = transaction.unit.removesuffix(".service")
-            why = problem.get("text") or "it cannot be written down"
+            why = dict(said.get("rollback_problem") or {}).get("text") or "it cannot be written down"
             raise RefusedError(
                 f"an interrupted push of {unit} cannot be put right: {why}",
                 state=str(said.get("state_now", "")),

@@ -22,7 +22,7 @@ from deployer.agent.transact.push import keep, push
 from deployer.agent.transact.report import report
 from deployer.agent.transact.rollback import roll_back
 from deployer.protocol.message import RESULT
-from deployer.protocol.outcome import Outcome
+from deployer.protocol.outcome import Outcome, blocks
 from deployer.protocol.redact import Redactor
 
 
@@ -76,19 +76,13 @@ def _under_lock(store: Store, manifest: Manifest, lock: HostLock, events: EventF
                 return recover(store, interrupted, lock, events)
             events.emit("recovery", {"unit": unit, "release": interrupted.number, "step": interrupted.step})
             said = _recover_another(store, interrupted, lock)
-            if said.get("unfinished") and _only_not_started(said):
-                # A release that systemd will not start does not keep a better one from coming.
-                owed = owed or unit == manifest.unit
-            elif said.get("unfinished"):
+            if blocks(said):
                 _give_up(store, manifest.unit, manifest.number, Outcome.REFUSED)
                 return {"outcome": Outcome.REFUSED.value, "unit": manifest.unit, "release": manifest.number,
                         "reason": "an interrupted push cannot be put right: {}".format(said.get("state_now")),
                         "state_now": "this push changed nothing", "code": "not-put-right"}
+            owed = owed or (bool(said.get("unfinished")) and unit == manifest.unit)
     return _fresh(store, manifest, lock, events, owed)
-
-
-def _only_not_started(said: Dict[str, Any]) -> bool:
-    return dict(said.get("rollback_problem") or {}).get("code") == "start-refused"
 
 
 def _fresh(store: Store, manifest: Manifest, lock: HostLock, events: EventFile, owed: bool) -> Dict[str, Any]:

@@ -18,6 +18,7 @@ from deployer.agent.verify.watch import Verification, watch
 from deployer.protocol.codec import to_plain
 from deployer.protocol.expectations import Expectations
 from deployer.protocol.facts import Socket
+from deployer.protocol.outcome import START_REFUSED
 from deployer.protocol.redact import Redactor
 
 
@@ -168,7 +169,7 @@ def start_unit(unit: str) -> StartMark:
     try:
         manager.start(unit)
     except manager.ManagerError as error:
-        raise StepFailed(str(error), code="start-refused") from error
+        raise StepFailed(str(error), code=START_REFUSED) from error
     return mark
 
 
