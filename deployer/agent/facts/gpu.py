@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import time
 from typing import Dict, List, Sequence, Tuple
 
-from deployer.agent.door import Ran, run
+from deployer.agent.door import begin, run
 from deployer.agent.facts.gpu_rows import HANG, PARTIAL, parse
 from deployer.protocol.facts import Gpu, GpuReading
 
@@ -41,20 +40,12 @@ def read_gpus(timeout: float = LIMIT, max_age: float = 0.0) -> GpuReading:
     One whole reading of this process's own that was begun in the last ``max_age`` seconds is taken as it is: each query
     costs the host tens of milliseconds of CPU, some drivers seconds.
     """
-    begun = time.monotonic()
-    if _last and begun - _last[-1][0] <= max_age:
+    asked = time.monotonic()
+    if _last and asked - _last[-1][0] <= max_age:
         return _last[-1][1]
-    answers: Dict[Sequence[str], Ran] = {}
-
-    def ask(query: Sequence[str]) -> None:
-        answers[query] = run(query, timeout)
-
-    other = threading.Thread(target=ask, args=(APPS_QUERY,), daemon=True)
-    other.start()
-    ask(GPU_QUERY)
-    other.join()
-    reading = parse(answers[GPU_QUERY], answers[APPS_QUERY])
-    _last[:] = [] if reading.errors else [(begun, reading)]
+    apps = begin(run, APPS_QUERY, timeout)
+    reading = parse(run(GPU_QUERY, timeout), apps())
+    _last[:] = [] if reading.errors else [(asked, reading)]
     return reading
 
 

@@ -120,6 +120,14 @@ def start_of(pid: int, proc: str = "/proc") -> Optional[Tuple[int, str]]:
     return stat[3], "S" if stat[1] == "Z" and stat[4] > 1 else stat[1]
 
 
+def pidfd(pid: int) -> int:
+    """A descriptor that can be polled for the process's end, pidfd_open(2); -1 where there is none to be had."""
+    try:
+        return os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return -1
+
+
 def since(start: int) -> float:
     """When a process began, in epoch seconds, from its start time in ticks since boot."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + start / TICKS

@@ -9,6 +9,7 @@ import time
 from typing import Callable, List, Sequence
 
 from deployer.agent.door import ENVIRONMENT, Ran, run
+from deployer.agent.facts.process import pidfd
 from deployer.agent.facts.unit import seconds, show
 
 
@@ -93,10 +94,7 @@ def _stop_within(unit: str, limit: float, begun: float, waiting: Callable[[float
 
 def _ended_within(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
     """``Popen.wait`` looks every 50 ms only, and the unit is dark meanwhile; a pidfd tells at once."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (OSError, AttributeError):
-        descriptor = -1
+    descriptor = pidfd(process.pid)
     if descriptor >= 0:
         try:
             poll = select.poll()

@@ -11,6 +11,7 @@ import select
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
+from deployer.agent.facts.process import pidfd
 from deployer.agent.verify import ask, holders, process, unitstate
 from deployer.agent.verify.aside import Answer, Aside
 from deployer.agent.verify.http import bind_host, opens, target
@@ -125,10 +126,7 @@ class HostSources:
         self._end_pidfd()
         self._main = main
         if main:
-            try:
-                self._pidfd = os.pidfd_open(main)
-            except (OSError, AttributeError):
-                self._pidfd = -1
+            self._pidfd = pidfd(main)
 
     def _end_pidfd(self) -> None:
         if self._pidfd >= 0:
