@@ -47,20 +47,18 @@ def check(workspace: Workspace, names: Sequence[str] = (), host: Host | None = N
         found += loaded_hosts.findings
     for name in units:
         for where in [host] if host else [None, *_overriding(loaded_hosts.hosts, name)]:
-            found += check_unit(workspace, workspace.load_unit(name, where))
+            found += judge_unit(workspace, workspace.load_unit(name, where))[0]
     for each in [host] if host else list(loaded_hosts.hosts.values()):
         if each.units and set(each.units).intersection(units):
             found += collisions.on_host(each, _settings(workspace, each))
     return Checked(tuple(units), tuple(in_order(dict.fromkeys(found))))
 
 
-def check_unit(workspace: Workspace, loaded: Loaded) -> list[Finding]:
-    """Findings about one unit as it was loaded: its text, arguments and directives, and what cannot be rendered."""
-    return judge_unit(workspace, loaded)[0]
-
-
 def judge_unit(workspace: Workspace, loaded: Loaded) -> tuple[list[Finding], Release | None]:
-    """The same, with what was rendered; None where it cannot be."""
+    """Findings about one unit as it was loaded: its text, arguments and directives, and what cannot be rendered.
+
+    Beside them what was rendered; None where it cannot be.
+    """
     settings, release = loaded.settings or loaded.readable, None
     if settings is None:
         return list(loaded.findings), None

@@ -195,8 +195,8 @@ class _Clean:
     def _unseen(self, wish: Wish) -> bool:
         """Whether the kernel has members in such a group, of which /proc showed none: it was too slow."""
         world = self.now.world
-        seen = {world.place(process).unit for process in world.processes.values()}
-        return any(unit not in seen and not world.state(unit).live for unit, _ in self._groups(wish))
+        return any(not world.state(unit).live and all(world.place(one).unit != unit for one in world.processes.values())
+                   for unit, _ in self._groups(wish))
 
     def _end_unseen(self, wish: Wish) -> None:
         """Where nobody is seen: what forks faster than /proc can be read is still in its group."""
