@@ -36,7 +36,7 @@ def _sweep(folder: str, path: str) -> str:
     """Reads the group's list and kills, again and again, until it is empty."""
     until = time.monotonic() + SWEEP
     while time.monotonic() < until:
-        pids = _members(folder)
+        pids = _listed(folder)
         if not pids:
             break
         for pid in pids:
@@ -59,7 +59,13 @@ def _inside(path: str, group: str) -> bool:
     return path == group or path.startswith(group + "/")
 
 
-def _members(folder: str) -> List[int]:
+def members(path: str) -> List[int]:
+    """The pids that the kernel lists in the group ``path`` and below."""
+    return sorted({pid for mount in MOUNTS for pid in _listed(mount + path)})
+
+
+def _listed(folder: str) -> List[int]:
+    """Without those that are dead, but with those that are gone already: they may have left children behind."""
     found: List[int] = []
     for place, _, _ in os.walk(folder):
         try:
@@ -67,7 +73,7 @@ def _members(folder: str) -> List[int]:
                 found += [int(line) for line in file.read().split() if line != "0"]
         except OSError:
             continue
-    return found
+    return [pid for pid in found if (start_of(pid) or (0, "R"))[1] not in "ZX"]
 
 
 def group_of(cgroup: str, unit: str) -> str:
@@ -88,6 +94,6 @@ def groups_of(unit: str, root: str) -> List[str]:
             except OSError:
                 continue
             waiting += [path + "/" + name for name in names if name.endswith(".slice")]
-            if unit in names and path + "/" + unit not in found and _members(mount + path + "/" + unit):
+            if unit in names and path + "/" + unit not in found and _listed(mount + path + "/" + unit):
                 found.append(path + "/" + unit)
     return found

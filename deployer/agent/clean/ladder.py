@@ -13,7 +13,7 @@ import time
 from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from deployer.agent.door import Emit, run
-from deployer.agent.facts.process import start_of
+from deployer.agent.facts.process import lives, start_of
 from deployer.agent.facts.systemd import UnitState, states
 from deployer.protocol import records
 from deployer.protocol.cleaned import Ended
@@ -49,9 +49,8 @@ class Grip:
         return True
 
     def gone(self) -> bool:
-        """Whether it has ended; a zombie has, only its parent can take it away."""
-        now = start_of(self.pid)
-        return now is None or now[0] != self.start or now[1] in "ZX"
+        """Whether it has ended; a zombie has."""
+        return not lives(self.pid, self.start)
 
     def state(self) -> str:
         """Its state letter, "" once it is gone."""

@@ -6,7 +6,7 @@ import time
 from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from deployer.agent.clean import containers, wait
-from deployer.agent.clean.group import end_group, group_of, groups_of
+from deployer.agent.clean.group import end_group, group_of, groups_of, members
 from deployer.agent.clean.held import held_memory
 from deployer.agent.clean.identity import identify
 from deployer.agent.clean.ladder import GRACE, Ladder, stop_unit
@@ -14,7 +14,7 @@ from deployer.agent.clean.plan import SCOPES, Wish, blockers, plan, stays
 from deployer.agent.clean.survey import Survey, survey, unknown_units
 from deployer.agent.door import Emit, Refusal
 from deployer.agent.facts.gpu import chosen, unknown_selectors
-from deployer.agent.facts.process import read, start_of
+from deployer.agent.facts.process import lives, read
 from deployer.agent.facts.systemd import states
 from deployer.protocol import records
 from deployer.protocol.cleaned import Act, Cleaned, Ended, HeldMemory, Treatment
@@ -134,11 +134,8 @@ class _Clean:
             time.sleep(0.1)
 
     def _outlived(self) -> bool:
-        for parent in (one.holder.parents[0] for one in self._ended if one.holder.parents):
-            now = start_of(parent.pid)
-            if now is not None and now[0] == parent.start and now[1] not in "ZX":
-                return True
-        return False
+        return any(lives(one.holder.parents[0].pid, one.holder.parents[0].start) for one in self._ended
+                   if one.holder.parents)
 
     def _plan(self, wish: Wish) -> Tuple[Treatment, ...]:
         world = self.now.world
@@ -193,10 +190,14 @@ class _Clean:
         return [] if world.contained else [(unit, path) for unit in units for path in groups_of(unit, world.root)]
 
     def _unseen(self, wish: Wish) -> bool:
-        """Whether the kernel has members in such a group, of which /proc showed none: it was too slow."""
-        world = self.now.world
-        return any(not world.state(unit).live and all(world.place(one).unit != unit for one in world.processes.values())
-                   for unit, _ in self._groups(wish))
+        """Whether the kernel has members in such a group, of which the look saw none that lives: it was too slow."""
+        return any(not self.now.world.state(unit).live and not any(map(self._lives, members(path)))
+                   for unit, path in self._groups(wish))
+
+    def _lives(self, pid: int) -> bool:
+        """Whether the process that was seen under this pid is still there."""
+        seen = self.now.world.processes.get(pid)
+        return seen is not None and lives(pid, seen.start)
 
     def _end_unseen(self, wish: Wish) -> None:
         """Where nobody is seen: what forks faster than /proc can be read is still in its group."""

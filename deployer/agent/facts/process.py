@@ -120,6 +120,12 @@ def start_of(pid: int, proc: str = "/proc") -> Optional[Tuple[int, str]]:
     return stat[3], "S" if stat[1] == "Z" and stat[4] > 1 else stat[1]
 
 
+def lives(pid: int, start: int) -> bool:
+    """Whether the process of this pid and start time is there and no zombie; only its parent can take that away."""
+    now = start_of(pid)
+    return now is not None and now[0] == start and now[1] not in "ZX"
+
+
 def pidfd(pid: int) -> int:
     """A descriptor that can be polled for the process's end, pidfd_open(2); -1 where there is none to be had."""
     try:
