@@ -32,7 +32,8 @@ class CleanView:
         elif event == "signal":
             console.say(f"  {data['signal']} to pid {data['pid']}")
         elif event == "ended":
-            console.say(f"  pid {data['pid']} ended ({data['how']}, {data['seconds']:.1f} s)")
+            who = f"pid {data['pid']}" if data["pid"] else f"all in the group of {data.get('unit')}"
+            console.say(f"  {who} ended ({data['how']}, {data['seconds']:.1f} s)")
         elif event == "free":
             console.say(f"  the memory is free ({data['seconds']:.1f} s after the last process)")
         elif event == "finding":

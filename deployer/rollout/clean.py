@@ -196,7 +196,8 @@ def _state(here: Cleaned, above: Cleaned | None) -> str:
     ended = [*(above.ended if above else ()), *here.ended]
     if not ended:
         return "nothing was ended"
-    return "ended: " + ", ".join(f"pid {one.holder.pid} ({one.how})" for one in ended)
+    who = [f"pid {one.holder.pid}" if one.holder.pid else f"all in the group of {one.holder.unit}" for one in ended]
+    return "ended: " + ", ".join(f"{name} ({one.how})" for name, one in zip(who, ended, strict=True))
 
 
 def _report(host: str, wish: Wish, outcome: Outcome, preview: Preview, text: str, state: str = "", next: str = "",

@@ -54,3 +54,16 @@ def test_a_process_is_its_pid_and_start_together() -> None:
     mine = start(os.getpid())
     assert lives(os.getpid(), mine)
     assert not lives(os.getpid(), mine + 1)
+
+
+def test_one_that_dies_while_the_list_is_read_has_left_its_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What forks on and on: the kernel lists the child only once its parent, listed before, is a zombie."""
+    zombie = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+    lists = iter([[zombie.pid], [os.getpid()]])
+    monkeypatch.setattr(group, "_read", lambda folder: next(lists))
+    monkeypatch.setattr(group, "MOUNTS", ("",))
+    try:
+        assert group.members("/system.slice/qwen.service") == [os.getpid()]
+    finally:
+        zombie.wait()

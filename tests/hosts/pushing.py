@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.hosts.bed import Host, Operator
+from tests.hosts.bed import Host, Operator, forked
 from tests.hosts.faults import operate
 
 UNIT = "qwen"
@@ -80,24 +79,19 @@ def argv(host: Host) -> list[str]:
 
 
 class Client:
-    """A push that goes on while the test breaks something; its agent stops at points (tests/hosts/faults).
-
-    A process of its own, forked from one that has imported the program already: half a second less for each.
-    """
+    """A push that goes on while the test breaks something; its agent stops at points (tests/hosts/faults)."""
 
     def __init__(self, operator: Operator, host: Host, *words: str) -> None:
-        argv = ["deployer", "-C", str(operator.workspace), "push", host.name, "-u", UNIT, *words]
-        number, self._said = tempfile.mkstemp(dir=operator.home, suffix=".said")
+        number, said = tempfile.mkstemp(dir=operator.home, suffix=".said")
         os.close(number)
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["tests.hosts.faults.loaded"])
-        self.process = context.Process(target=operate.act, args=(argv, operator.env, self._said), daemon=True)
-        self.process.start()
+        self._said = Path(said)
+        self.process = forked.begin(["push", host.name, "-u", UNIT, *words], operator.env, operator.workspace,
+                                    (os.devnull, said, said), operate.arm)
 
     def end(self, timeout: float = 120.0) -> tuple[int, str]:
         """Its exit code and all that it said."""
         self.process.join(timeout)
-        said = Path(self._said).read_text(errors="replace")
+        said = self._said.read_text(errors="replace")
         assert self.process.exitcode is not None, f"the push goes on after {timeout:.0f} s:\n{said}"
         return self.process.exitcode, said
 

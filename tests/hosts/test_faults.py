@@ -16,7 +16,7 @@ from tests.hosts.bed import Pool
 from tests.hosts.faults.ground import Ground
 from tests.hosts.faults.kinds import FAULTS, ROOM_KIB, SMALL_DISKS, Scene
 from tests.hosts.faults.matrix import Case, chosen
-from tests.hosts.faults.whole import ended, nothing_left, seen, whole
+from tests.hosts.faults.whole import ended, nothing_left, seen, wait_until, whole
 from tests.hosts.pushing import ROOT, Client
 
 SEED = int(os.environ.get("DEPLOYER_SEED", "20261130"))
@@ -71,7 +71,7 @@ def break_one(ground: Ground, case: Case) -> str:
     host = ground.host
     client = Client(ground.operator, host)
     try:
-        host.run("for i in $(seq 600); do test -e /run/fault/reached && exit 0; sleep 0.05; done; exit 1")
+        wait_until(host.outside("/run/fault/reached").exists, 30, "the push does not come to its point")
         scene = Scene(host, client)
         FAULTS[case.fault](scene)
         if case.fault in ("client", "cut", "power"):

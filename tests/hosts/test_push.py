@@ -9,6 +9,7 @@ from tests.hosts.pushing import MODEL, SERVICE, UNIT, argv, declare, events, pus
 
 
 def test_first_push_then_nothing_to_do_then_a_change(host: Host, operator: Operator) -> None:
+    host.unvisited()
     declare(operator)
     said = push(operator, host)
     assert "release 1 serves" in said

@@ -74,6 +74,7 @@ def test_no_python(line: Line) -> None:
 
 
 def test_python_too_old_and_a_newer_one_beside_it(line: Line) -> None:
+    line.host.unvisited()
     real = line.host.run("readlink -f /usr/bin/python3").out.strip()
     old = "#!/bin/sh\ncase \"$*\" in *version.split*) echo 3.6.8;; *) exit 1;; esac\n"
     line.host.run("rm /usr/bin/python3")
@@ -125,6 +126,7 @@ def test_tmp_without_exec(line: Line) -> None:
 
 @pytest.mark.parametrize("kib", [0, 200])
 def test_a_full_disk(line: Line, kib: int) -> None:
+    line.host.unvisited()
     with line.host.small_disk("/var/lib", kib=kib):
         error = line.refused("admin")
         assert isinstance(error, AgentError) and "No space left" in error.message and "df" in error.hint
@@ -134,12 +136,14 @@ def test_a_full_disk(line: Line, kib: int) -> None:
 
 
 def test_a_disk_that_cannot_be_written(line: Line) -> None:
+    line.host.unvisited()
     with line.host.read_only("/var/lib"):
         error = line.refused("admin")
         assert isinstance(error, AgentError) and "Read-only" in error.message
 
 
 def test_an_unfinished_folder_never_runs(line: Line) -> None:
+    line.host.unvisited()
     folder = f"{AGENT}/{bundle().hash}"
     line.host.run(f"mkdir -p -m 700 {folder}/deployer/agent; chmod 700 /var/lib/deployer {AGENT}")
     line.host.write(f"{folder}/__main__.py", "print('half written')\n", mode=0o600)

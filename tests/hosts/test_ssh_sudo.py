@@ -32,6 +32,7 @@ def test_root_sudo_without_and_with_a_password_and_none(line: Line) -> None:
 
 
 def test_the_agents_folder_is_roots_alone(line: Line) -> None:
+    line.host.unvisited()
     line.uid("admin")
     line.uid("ops", Answers(PASSWORD))
     found = line.host.run(

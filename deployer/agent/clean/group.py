@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import List
+from typing import List, Optional
 
 from deployer.agent.clean.ladder import grip
 from deployer.agent.facts.cgroup import systemd_path
@@ -65,7 +65,20 @@ def members(path: str) -> List[int]:
 
 
 def _listed(folder: str) -> List[int]:
-    """Without those that are dead, but with those that are gone already: they may have left children behind."""
+    """The members: without zombies, but with what is gone already, which may have left children behind.
+
+    Where all that were listed have died meanwhile, the list is read again: a zombie that stays is listed both times.
+    """
+    before: Optional[List[int]] = None
+    while True:
+        found = _read(folder)
+        members = [pid for pid in found if (start_of(pid) or (0, "R"))[1] not in "ZX"]
+        if members or not found or found == before:
+            return members
+        before = found
+
+
+def _read(folder: str) -> List[int]:
     found: List[int] = []
     for place, _, _ in os.walk(folder):
         try:
@@ -73,7 +86,7 @@ def _listed(folder: str) -> List[int]:
                 found += [int(line) for line in file.read().split() if line != "0"]
         except OSError:
             continue
-    return [pid for pid in found if (start_of(pid) or (0, "R"))[1] not in "ZX"]
+    return found
 
 
 def group_of(cgroup: str, unit: str) -> str:

@@ -6,16 +6,16 @@ import time
 from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from deployer.agent.clean import containers, wait
-from deployer.agent.clean.group import end_group, group_of, groups_of, members
+from deployer.agent.clean.group import end_group, group_of
 from deployer.agent.clean.held import held_memory
 from deployer.agent.clean.identity import identify
 from deployer.agent.clean.ladder import GRACE, Ladder, stop_unit
 from deployer.agent.clean.plan import SCOPES, Wish, blockers, plan, stays
 from deployer.agent.clean.survey import Survey, survey, unknown_units
+from deployer.agent.clean.unseen import stopped
 from deployer.agent.door import Emit, Refusal
 from deployer.agent.facts.gpu import chosen, unknown_selectors
 from deployer.agent.facts.process import lives, read
-from deployer.agent.facts.systemd import states
 from deployer.protocol import records
 from deployer.protocol.cleaned import Act, Cleaned, Ended, HeldMemory, Treatment
 from deployer.protocol.codec import Unknown, to_plain
@@ -106,16 +106,14 @@ class _Clean:
         left: wait.Waited = wait.Waited(self._first, (), 0.0, False)
         for _ in range(_ROUNDS):
             idle = all(treatment.act is Act.SPARE for treatment in treatments)
-            if idle and not self._unexplained(wish) and not self._unseen(wish):
+            if idle and not self._unexplained(wish):
                 break
             stuck = self._end(treatments, wish)
-            if self._unexplained(wish) or self._unseen(wish):
-                self._end_unseen(wish)
             left = self._wait(wish)
             treatments = self._second_look(left.reading, wish)
             known = {(holder.pid, holder.start) for holder, _ in stuck}
             fresh = [t for t in treatments if t.act is not Act.SPARE and (t.holder.pid, t.holder.start) not in known]
-            if not (fresh or self._unseen(wish)) or time.monotonic() >= self._limit:
+            if not fresh or time.monotonic() >= self._limit:
                 break
         known = {(holder.pid, holder.start) for holder, _ in stuck}
         again = [treatment.holder for treatment in treatments
@@ -153,9 +151,13 @@ class _Clean:
         looks = 0
         try:
             while True:
-                wanted = [one for one in treatments if one.act is Act.END]
+                wanted = [one for one in treatments if one.act is Act.END and one.holder.pid]
+                groups = [one.holder for one in treatments if one.act is Act.END and not one.holder.pid]
+                for group in groups:
+                    self._end_group(group.cgroup, group)
                 # Those that come after the second look were brought forth by what was told to end: no more of that.
                 came = [ladder.add(one.holder, self._still, gently=looks < _GENTLE) for one in wanted]
+                came.append(bool(groups))
                 looks += any(came)
                 if time.monotonic() >= self._limit or not (ladder.pending or any(came)):
                     break
@@ -183,37 +185,12 @@ class _Clean:
         for path, holder in groups.items():
             self._end_group(path, holder)
 
-    def _groups(self, wish: Wish) -> List[Tuple[str, str]]:
-        """Units of this tool with the paths of their groups that have members."""
-        world = self.now.world
-        units = [wish.unit] if wish.unit else sorted(world.ours)
-        return [] if world.contained else [(unit, path) for unit in units for path in groups_of(unit, world.root)]
-
-    def _unseen(self, wish: Wish) -> bool:
-        """Whether the kernel has members in such a group, of which the look saw none that lives: it was too slow."""
-        return any(not self.now.world.state(unit).live and not any(map(self._lives, members(path)))
-                   for unit, path in self._groups(wish))
-
-    def _lives(self, pid: int) -> bool:
-        """Whether the process that was seen under this pid is still there."""
-        seen = self.now.world.processes.get(pid)
-        return seen is not None and lives(pid, seen.start)
-
-    def _end_unseen(self, wish: Wish) -> None:
-        """Where nobody is seen: what forks faster than /proc can be read is still in its group."""
-        for unit, path in self._groups(wish):
-            self._end_group(path, Holder(0, 0, 0, "", (), path, unit=unit, holder_class=HolderClass.OWN,
-                                         proof="in the control group of {}".format(unit)))
-
     def _end_group(self, path: str, holder: Holder) -> None:
-        unit = holder.unit or ""
-        state = states([unit])
-        if isinstance(state, Unknown) or state[unit].live:
-            return
-        how = end_group(path)
+        how = end_group(path) if stopped(holder.unit or "") else ""
         if how:
             self._ended.append(Ended(holder, how))
-            self._emit("ended", {"pid": holder.pid, "start": holder.start, "how": how, "seconds": 0.0})
+            self._emit("ended", {"pid": holder.pid, "start": holder.start, "how": how, "seconds": 0.0,
+                                 "unit": holder.unit})
 
     def _stop_whole(self, treatments: Sequence[Treatment]) -> None:
         for act, stop in ((Act.STOP_UNIT, self._stop_unit), (Act.STOP_CONTAINER, self._stop_container)):

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Dict, FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
 
-from deployer.agent.clean import hidden
+from deployer.agent.clean import hidden, unseen
 from deployer.agent.clean.identity import Identity, identify, looks_like_sglang
 from deployer.agent.clean.world import World
 from deployer.agent.facts.cgroup import root_of
@@ -24,7 +24,7 @@ from deployer.protocol.redact import Redactor, mask_argv
 
 @records.dataclass(frozen=True)
 class Survey:
-    """``holders``: all that hold a GPU, proven leftovers that hold none, and what is hidden; by pid, hidden last.
+    """``holders``: all that hold a GPU, proven leftovers that hold none, and those without a pid: unseen and hidden.
 
     ``asked``: the seconds that nvidia-smi took.
     """
@@ -76,7 +76,7 @@ def kept_units(store: str = BASE) -> FrozenSet[str]:
 
 def look(reading: GpuReading, world: World) -> Survey:
     """Classifies every holder of ``reading`` and every process proven to be of a unit of this tool."""
-    held_by, unseen = held(reading, world.processes)
+    held_by, strange = held(reading, world.processes)
     concerned = _concerned(world, set(held_by))
     full = {pid: completed(world.processes[pid]) for pid in concerned}
     world = records.replace(world, processes={**world.processes, **full})
@@ -87,7 +87,8 @@ def look(reading: GpuReading, world: World) -> Survey:
         for pid, identity in sorted(identities.items())
         if pid in held_by or identity.holder_class in (HolderClass.OWN, HolderClass.ORPHAN)
     ]
-    holders += hidden.find(reading, world, holders, unseen)
+    holders += unseen.find(world)
+    holders += hidden.find(reading, world, holders, strange)
     return Survey(reading, tuple(holders), world)
 
 

@@ -8,11 +8,13 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import uuid
 from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import TYPE_CHECKING
 
+from deployer.remote.bundle import bundle
 from tests.hosts.bed.gpu import inventory
 from tests.hosts.bed.sglang import CONFIG, MODEL, RELEASE, VENV, flag_table
 from tests.standin.install import install
@@ -26,12 +28,31 @@ PROGRAMS = {"bed": Path(__file__).with_name("files"), "standin": Path(__file__).
 LINKS = {"usr/bin/nvidia-smi": "nvidia-smi", "usr/local/bin/gpu-hold": "gpu-hold"}
 
 
-def lend(folder: Path) -> None:
+RECEIVE = "import sys;i=sys.stdin.buffer;exec(i.read(int(i.readline())))"
+
+
+def lend(folder: Path, image: Path) -> None:
     """Lays the programs into ``folder``, compiled: they start hundreds of times in a run, from a read-only place."""
     for name, source in PROGRAMS.items():
         target = folder / name
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         compileall.compile_dir(target, quiet=2, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
+    _lend_agent(folder / "visited", image)
+
+
+def _lend_agent(folder: Path, image: Path) -> None:
+    """Every host has been visited before, its agent is there; a test of the first visit removes /var/lib/deployer.
+
+    The host's own Python lays it into ``folder``, which is its /mnt in a mount namespace of its own, and then becomes
+    the agent, which ends as there is nobody.
+    """
+    agent = bundle()
+    folder.mkdir()
+    script = 'mount --bind "$1" "$2/mnt"; shift 2; exec chroot "$@"'
+    python = [str(image), "/usr/bin/python3", "-IS", "-c", RECEIVE, "bed", agent.hash, "/mnt/deployer/agent"]
+    done = subprocess.run(["unshare", "--mount", "sh", "-euc", script, "lend", str(folder), str(image), *python],
+                          input=agent.unpacker + agent.payload, capture_output=True)
+    assert (folder / "deployer/agent" / agent.hash / "__main__.py").exists(), done.stderr.decode()
 
 
 def furnish(host: Host) -> None:
@@ -61,6 +82,7 @@ def furnish(host: Host) -> None:
     # Generators find nothing to generate here, and take most of the time of each daemon-reload.
     for generator in host.image.glob("usr/lib/systemd/system-generators/*"):
         links[f"etc/systemd/system-generators/{generator.name}"] = "/dev/null"
+    shutil.copytree(host.folder.parent / "visited" / "deployer", upper / "var/lib/deployer", dirs_exist_ok=True)
     for link, target in links.items():
         (upper / link).parent.mkdir(parents=True, exist_ok=True)
         (upper / link).symlink_to(target)

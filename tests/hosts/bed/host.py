@@ -104,6 +104,10 @@ class Host:
     def read(self, path: str) -> str:
         return self.run(["cat", path]).out
 
+    def outside(self, path: str) -> Path:
+        """The path as this machine sees it; only for one without links in it."""
+        return Path(f"/proc/{self.machine.leader}/root{path}")
+
     def exists(self, path: str) -> bool:
         return self.run(["test", "-e", path], check=False).code == 0
 
@@ -154,6 +158,10 @@ class Host:
     def pids(self, pattern: str) -> list[int]:
         """Processes whose full command line matches, as numbered inside the host."""
         return [int(word) for word in self.run(["pgrep", "-f", "--", pattern], check=False).out.split()]
+
+    def unvisited(self) -> None:
+        """Takes away what the tool's earlier visits left: hosts of the bed have its agent already."""
+        self.run("rm -rf /var/lib/deployer")
 
     # -- power ----------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ def cache() -> Path:
 def image() -> Path:
     """The root file system, made now if it is not there. About 64 s and 300 MB; raises ``Unable``."""
     release = _os_release()
-    suite, mirror = release["VERSION_CODENAME"], _mirror(release["VERSION_CODENAME"])
+    suite = release["VERSION_CODENAME"]
     text = "\n".join((suite, *PACKAGES, PREPARE.read_text()))
     root = cache() / f"hosts-{suite}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     if root.exists():
@@ -39,7 +39,7 @@ def image() -> Path:
     root.parent.mkdir(parents=True, exist_ok=True)
     with locked(root.parent / "hosts.lock"):
         if not root.exists():
-            _build(root, suite, mirror, release.get("ID", "debian"))
+            _build(root, suite, _mirror(suite), release.get("ID", "debian"))
     return root
 
 

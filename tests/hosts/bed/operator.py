@@ -6,10 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.hosts.bed import forked
 from tests.hosts.bed.keys import Keys
 
 
@@ -50,15 +51,21 @@ class Operator:
 
     def deployer(self, *words: str, input: str = "", timeout: float = 120.0) -> Said:
         """Runs ``deployer WORDS`` in the workspace, without a terminal."""
-        done = subprocess.run(self._command(words), cwd=self.workspace, env=self.env, input=input, capture_output=True,
-                              text=True, errors="replace", timeout=timeout)
-        return Said(done.returncode, done.stdout, done.stderr)
+        with tempfile.TemporaryDirectory(dir=self.home, prefix=".said-") as folder:
+            streams = [Path(folder) / name for name in ("in", "out", "err")]
+            for stream, text in zip(streams, (input, "", ""), strict=True):
+                stream.write_text(text)
+            process = forked.begin(words, self.env, self.workspace, [str(stream) for stream in streams])
+            process.join(timeout)
+            out, err = (stream.read_text(errors="replace") for stream in streams[1:])
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+                raise AssertionError(f"deployer {' '.join(words)} goes on after {timeout:.0f} s:\n{out}{err}")
+            return Said(process.exitcode, out, err)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """Like ``deployer``, without waiting; the test ends it."""
-        return subprocess.Popen(self._command(words), cwd=self.workspace, env=self.env, stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
-
-    @staticmethod
-    def _command(words: Sequence[str]) -> list[str]:
-        return [sys.executable, "-m", "deployer", *words]
+        """Like ``deployer``, from the start and without waiting; the test ends it."""
+        return subprocess.Popen([sys.executable, "-m", "deployer", *words], cwd=self.workspace, env=self.env,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                errors="replace")

@@ -20,7 +20,7 @@ class Pool:
         machine.enable()
         self._image = image()
         self._slot = slot.take()
-        lend(self._slot.folder)
+        lend(self._slot.folder, self._image)
         self.keys = Keys(self._slot.folder / "ssh")
         self._hosts: list[Host] = []
         self._free: list[Host] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +16,6 @@ from tests.hosts.pushing import SERVICE, UNIT
 FILES = (f"/etc/systemd/system/{SERVICE}", f"/etc/deployer/{UNIT}/sglang.yaml")
 LENGTH = re.compile(r"--context-length[ =](\d+)")
 STORE = f"/var/lib/deployer/{SERVICE}"
-
-ENDED = "for i in $(seq 1200); do compgen -G '/run/systemd/transient/deployer-push-*' >/dev/null || exit 0; " \
-        "sleep 0.05; done; exit 1"
-"""Waits until no transaction is there any more, and none that systemd would start again."""
 
 LOOK = f"""
 put() {{ for f in "$@"; do test -e "$f" && echo "$f $(base64 -w 0 <"$f") ."; done; }}
@@ -78,9 +76,18 @@ def disk(host: Host) -> Disk:
     return Disk({path: base64.b64decode(text) for path, text, _ in lines})
 
 
+def wait_until(true: Callable[[], object], seconds: float, words: str) -> None:
+    """Fails with ``words`` when it does not become true in time."""
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, words
+        time.sleep(0.02)
+
+
 def ended(host: Host) -> None:
-    """Returns when no transaction runs any more."""
-    assert host.run(ENDED, timeout=90, check=False).code == 0, "a transaction still runs after a minute"
+    """Returns when no transaction is there any more, and none that systemd would start again."""
+    transient = host.outside("/run/systemd/transient")
+    wait_until(lambda: not list(transient.glob("deployer-push-*")), 60, "a transaction still runs after a minute")
 
 
 def whole(operator: Operator, host: Host) -> None:
