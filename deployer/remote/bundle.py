@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import threading
 import zlib
 from pathlib import Path
 
@@ -39,10 +40,23 @@ class Bundle:
         return f"{len(program)}\n".encode() + program
 
 
-@functools.cache
 def bundle() -> Bundle:
     """The agent of this installation: ``deployer/__init__.py``, ``deployer/agent/**``, ``deployer/protocol/**``."""
+    with _ONE:                                       # functools.cache alone makes one for each thread that comes
+        return _bundle()
+
+
+_ONE = threading.Lock()
+
+
+@functools.cache
+def _bundle() -> Bundle:
     return pack(resources.package())
+
+
+def ahead() -> None:
+    """Makes it aside, while a server is waited for: about 25 ms."""
+    threading.Thread(target=bundle, name="bundle", daemon=True).start()
 
 
 def pack(package: Path) -> Bundle:

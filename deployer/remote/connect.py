@@ -17,7 +17,7 @@ from deployer.remote import algorithms, bootstrap, channel
 from deployer.remote import transport as ssh
 from deployer.remote.ask import Ask
 from deployer.remote.authenticate import authenticate
-from deployer.remote.bundle import Bundle
+from deployer.remote.bundle import Bundle, ahead
 from deployer.remote.destination import Destination, resolve
 from deployer.remote.hostcheck import HostCheck
 from deployer.remote.reach import Way, reach
@@ -39,7 +39,7 @@ class _Busy(Exception):
 
 
 def connect(
-    host: Host, bundle: Bundle, ask: Ask, config: Sequence[Path] | None = None
+    host: Host, bundle: Callable[[], Bundle], ask: Ask, config: Sequence[Path] | None = None
 ) -> tuple[Stream, Hello, tuple[str, ...]]:
     """Logs in to ``host`` and starts the agent; the bytes between, its hello, and warnings for the operator.
 
@@ -67,12 +67,13 @@ def connect(
 
 
 def _start(
-    transport: Any, destination: Destination, login: bootstrap.Login, bundle: Bundle, ask: Ask, stack: ExitStack
+    transport: Any, destination: Destination, login: bootstrap.Login, bundle: Callable[[], Bundle], ask: Ask,
+    stack: ExitStack,
 ) -> tuple[Stream, Hello]:
     """The agent, on a terminal where sudo works on nothing else. The connection then belongs to the stream."""
     for terminal in (False, True):
         mark = bootstrap.new_mark()
-        command = bootstrap.command(mark, bundle.hash, login.become, terminal)
+        command = bootstrap.command(mark, bundle().hash, login.become, terminal)
         try:
             opened = channel.run(transport, command, terminal, CHANNEL_SECONDS)
         except ssh.load().SSHException as error:
@@ -83,7 +84,7 @@ def _start(
         stream = channel.ChannelStream(
             transport, opened, finish, destination.alive_interval or KEEPALIVE_SECONDS, destination.silence)
         try:
-            hello = bootstrap.greet(stream, mark, bundle, login, ask)
+            hello = bootstrap.greet(stream, mark, bundle(), login, ask)
         except bootstrap.NeedsTerminal:
             opened.close()
             continue
@@ -153,6 +154,7 @@ def _established(
     inner.callback(ssh.end, transport)
     _handshake(transport, hop, check, way)
     passwords = check.check(transport.host_blob, warn)
+    ahead()
     authenticate(transport, hop, ask, passwords=passwords)
     outer.push(inner.pop_all())
     return transport, passwords

@@ -192,5 +192,5 @@ def open_session(host: Host, ask: Ask) -> Session:
         return Session(host, pipe, hello, ask)
     from deployer.remote import connect
 
-    stream, hello, warnings = connect.connect(host, bundle(), ask)
+    stream, hello, warnings = connect.connect(host, bundle, ask)
     return Session(host, stream, hello, ask, warnings)

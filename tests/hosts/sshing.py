@@ -29,7 +29,7 @@ class Line:
     def open(self, user: str = "root", ask: Ask | None = None, become: str = "sudo") -> Session:
         host = model.Host(self.host.name, user=user, become=become)
         ask = ask or Answers()
-        stream, hello, warnings = connect.connect(host, bundle(), ask, [self.operator.config])
+        stream, hello, warnings = connect.connect(host, bundle, ask, [self.operator.config])
         return Session(host, stream, hello, ask, warnings)
 
     def uid(self, user: str = "root", ask: Ask | None = None, become: str = "sudo") -> int:

@@ -66,7 +66,7 @@ class Client:
 
     def session(self, name: str) -> Session:
         host = Host(name)
-        stream, hello, warnings = connect.connect(host, bundle(), self.ask, [self.config])
+        stream, hello, warnings = connect.connect(host, bundle, self.ask, [self.config])
         return Session(host, stream, hello, self.ask, warnings)
 
     def refused(self, name: str) -> HostError:

@@ -9,8 +9,11 @@ import sys
 from typing import Dict, Sequence, Union
 
 from deployer.agent.door import run
+from deployer.protocol import patterns
 from deployer.protocol.codec import Unknown
 from deployer.protocol.facts import HostFacts
+
+_LIBRARY = patterns.compile(r"/libsystemd-(?:core|shared)-(\d+)[-.~\w]*\.so")
 
 
 def host_facts(disk_paths: Sequence[str] = ()) -> HostFacts:
@@ -32,9 +35,15 @@ def host_facts(disk_paths: Sequence[str] = ()) -> HostFacts:
 
 
 def systemd_version() -> Union[int, Unknown]:
-    """From the manager's own answer: the number before any "-" or "." of the distribution's."""
+    """The manager's: the number before any "-" or "." of the distribution's.
+
+    It stands in the name of the library that PID 1 has loaded; systemctl is asked where that may not be seen.
+    """
     if not os.path.isdir("/run/systemd/system"):
         return Unknown("systemd does not run this machine (sd_booted(3))")
+    loaded = _LIBRARY.search(_read("/proc/1/maps"))
+    if loaded:
+        return int(loaded.group(1))
     ran = run(["systemctl", "--version"], timeout=10)
     match = re.match(r"systemd (\d+)", ran.out)
     return int(match.group(1)) if match else Unknown("systemctl --version: {}".format(ran.said))

@@ -6,6 +6,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from deployer.agent.log.causes.network import CAUSES as NETWORK_CAUSES
 from deployer.agent.log.known import Known
+from deployer.agent.log.median import median
 from deployer.protocol import patterns
 
 _KEY = patterns.compile(r"[({,] ?'?((?:admin_)?api_key)'?(?:=|: )('[^']*'|\"[^\"]*\"|[^,)}\s]+)")
@@ -91,8 +92,6 @@ def stalled_shard(bars: List[Tuple[int, int, int, str]]) -> Optional[str]:
             steps.append((float(elapsed2 - elapsed), float(done2 - done), text))
     usual = 0.0
     if len(steps) > 1:
-        from statistics import median  # loads fractions and decimals: only for bars that there are
-
         usual = median(seconds / shards for seconds, shards, _ in steps)
     for seconds, shards, text in steps:
         beyond = seconds - usual * shards

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any, Dict, List, Optional
 
+from deployer.agent.log.median import median
 from deployer.agent.verify.compare import ALWAYS_SECRET
 from deployer.agent.verify.http import FAILURES, Answered, Target, begin, request, trouble, whole
 from deployer.protocol import records
@@ -123,8 +124,6 @@ def load(at: Target, prompt: Optional[Prompt], wanted: Load, timeout: float = AN
             result = _streamed(at, body, timeout)
             with lock:
                 results.append(result)
-
-    from statistics import median
 
     begun = time.monotonic()
     workers = [threading.Thread(target=work, daemon=True) for _ in range(min(wanted.concurrency, wanted.requests))]

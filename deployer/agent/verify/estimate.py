@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence
 
+from deployer.agent.log.median import median
 from deployer.agent.verify.say import duration
 from deployer.protocol import records
 
@@ -33,10 +34,10 @@ def left(history: Sequence[Mapping[str, Any]], elapsed: float, phase: Optional[s
     if not totals:
         return Estimate(own, "progress of this phase") if own is not None else None
     if phase not in PHASES:
-        return Estimate(max(0.0, _median(totals) - elapsed), "earlier starts")
+        return Estimate(max(0.0, median(totals) - elapsed), "earlier starts")
     here, later = _phase(history, phase), 0.0
     if here is None:
-        return Estimate(max(0.0, _median(totals) - elapsed), "earlier starts")
+        return Estimate(max(0.0, median(totals) - elapsed), "earlier starts")
     for name in PHASES[PHASES.index(phase) + 1:]:
         later += _phase(history, name) or 0.0
     rest = max(0.0, here - in_phase) if own is None else own
@@ -52,13 +53,7 @@ def _by_percent(in_phase: float, percent: Optional[float]) -> Optional[float]:
 
 def _phase(history: Sequence[Mapping[str, Any]], name: str) -> Optional[float]:
     known = _known(history, lambda figures: (figures.get("phases") or {}).get(name))
-    return _median(known) if known else None
-
-
-def _median(values: Sequence[float]) -> float:
-    """``statistics`` would load fractions and decimals for it."""
-    ordered, middle = sorted(values), len(values) // 2
-    return (ordered[middle] + ordered[~middle]) / 2
+    return median(known) if known else None
 
 
 def _known(history: Sequence[Mapping[str, Any]], pick: Any) -> List[float]:

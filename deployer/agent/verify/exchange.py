@@ -18,6 +18,14 @@ class Nonsense(ValueError):
     """What came is no HTTP/1 response; the text says where it is not."""
 
 
+def connected(host: str, port: int, timeout: float) -> socket.socket:
+    """A connection to an address or a name. Raises OSError.
+
+    Bytes, since Python loads a codec (2 ms) for each host that is a text. The names of SGLang's hosts are ASCII.
+    """
+    return socket.create_connection((host.encode("ascii", "replace"), port), timeout)  # type: ignore[arg-type]
+
+
 class Exchange:
     """A request that was sent and the response as it comes. ``status`` and ``fields`` (names in lower case) are read.
 
@@ -28,7 +36,7 @@ class Exchange:
     def __init__(self, host: str, port: int, method: str, path: str, fields: Mapping[str, str], body: Optional[bytes],
                  timeout: float, tls: bool = False) -> None:
         self._reader: Any = None
-        self._socket = socket.create_connection((host, port), timeout)
+        self._socket = connected(host, port, timeout)
         try:
             if tls:
                 self._socket = _encrypted(self._socket)

@@ -7,7 +7,7 @@ import socket
 import time
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from deployer.agent.verify.exchange import Exchange, Nonsense
+from deployer.agent.verify.exchange import Exchange, Nonsense, connected
 from deployer.protocol import records
 from deployer.protocol.expectations import Expectations
 
@@ -78,7 +78,7 @@ def key_of(secrets: Mapping[str, str], args: Mapping[str, Any]) -> str:
 def opens(at: Target, timeout: float = 0.3) -> bool:
     """Whether anything accepts a connection there."""
     try:
-        with socket.create_connection((at.host, at.port), timeout):
+        with connected(at.host, at.port, timeout):
             return True
     except OSError:
         return False

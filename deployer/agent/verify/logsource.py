@@ -20,17 +20,22 @@ class LogSource:
         self._read: Dict[str, None] = {self._cursor: None} if self._cursor else {}
         self._beginning = mark is None
         self._follower: Optional[Follower] = None
+        self._next = ""
         if mark is not None:
             self._follower = Follower(since_mark(unit, mark.cursor, mark.realtime))
         else:
             self.keep(invocation)
 
     def fileno(self) -> int:
-        """-1 while nothing is followed."""
+        """-1 while nothing is followed. To be waited for: what is to be followed now is begun only here."""
+        if self._next:
+            self._follower, self._next = Follower(of_invocation(self._next, False)), ""
         return self._follower.fileno() if self._follower is not None else -1
 
     def keep(self, invocation: str) -> None:
         """Follows a running server once its invocation is known; goes on where a follower ended by itself."""
+        if self._next:
+            return
         if self._follower is None and invocation:
             self._follower = Follower(of_invocation(invocation, True))
         elif self._follower is not None and not self._follower.running and self._cursor:
@@ -41,7 +46,7 @@ class LogSource:
         if self._beginning and self._follower is not None:
             self._beginning = False
             self._follower.close()
-            self._follower = Follower(of_invocation(invocation, False))
+            self._follower, self._next = None, invocation
 
     def read(self) -> List[Entry]:
         """What the follower has brought."""

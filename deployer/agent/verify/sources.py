@@ -37,6 +37,8 @@ GPU = 2.0
 GPU_SHARE = 20
 """nvidia-smi is asked every 2 s, and never takes more than a twentieth of the time."""
 OWNER = 1.0
+HISTORY = 1.0
+"""Seconds for which what systemd logged of a server that runs already is taken for history: a death shows by itself."""
 FACTS_AGE = 2.0
 """Seconds for which a reading that was made for the facts of the same contact will do for what runs already."""
 
@@ -145,7 +147,8 @@ class HostSources:
     def _see_lines(self, entries: List[Entry]) -> None:
         if entries:
             self._see("lines", entries)
-            if any(entry.systemd for entry in entries):
+            history = self._mark is None and self.now() - self._begun < HISTORY
+            if any(entry.systemd for entry in entries) and not history:
                 self._due["unit"] = 0.0
 
     def _ask_progress(self, now: float) -> None:
