@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PROGRAMS = {"bed": Path(__file__).with_name("files"), "standin": Path(__file__).resolve().parents[2] / "standin"}
 """What every host has in /usr/local/lib, by the name it has there."""
 
-LINKS = {"usr/bin/nvidia-smi": "nvidia-smi", "usr/local/bin/gpu-hold": "gpu-hold"}
+LINKS = {"usr/bin/nvidia-smi": "driver", "usr/local/bin/gpu-hold": "gpu-hold"}
 
 
 RECEIVE = "import sys;i=sys.stdin.buffer;exec(i.read(int(i.readline())))"
