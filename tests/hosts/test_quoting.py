@@ -20,12 +20,7 @@ UNITS, PARTS, BATCH, SEED = 2000, 4, 250, 20261130
 
 # A shell under the interpreter's name: `-m` is an option of its own, and it runs the file sglang.launch_server of its
 # working directory, so that even argv[0] is seen as it was given.
-DUMP = """\
-cat /proc/$$/cmdline > /var/lib/echo/$DEPLOYER_UNIT.part
-echo '<>' >> /var/lib/echo/$DEPLOYER_UNIT.part
-cat /proc/$$/environ >> /var/lib/echo/$DEPLOYER_UNIT.part
-mv /var/lib/echo/$DEPLOYER_UNIT.part /var/lib/echo/$DEPLOYER_UNIT
-"""
+DUMP = "cat /proc/$$/cmdline /opt/echo/between /proc/$$/environ /opt/echo/end > /var/lib/echo/$DEPLOYER_UNIT\n"
 INTERPRETERS = ("/opt/echo/python", "/opt/echo/wi th %h and $HOME ${X} $$ é/python#1;", "/opt/echo/-@:+!/pyth%%n")
 
 OF_SYSTEMD = {"LANG", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "CACHE_DIRECTORY", "USER", "LOGNAME",
@@ -64,6 +59,7 @@ def settings(number: int, chance: random.Random) -> UnitSettings:
         env={f"V_{index}": text(chance) for index in range(chance.randint(0, 4))},
         directives={"Service": {
             "WorkingDirectory": "/opt/echo", "PrivateTmp": False, "ProtectSystem": False, "ProtectControlGroups": False,
+            "Restart": "no",
         }},
     )
 
@@ -76,7 +72,7 @@ def install(host: Host, files: dict[str, str]) -> None:
 
 def prepare(host: Host) -> None:
     host.run("mkdir -p /var/lib/echo /opt/echo && cp /bin/dash /opt/echo/sh")
-    install(host, {"/opt/echo/sglang.launch_server": DUMP})
+    install(host, {"/opt/echo/sglang.launch_server": DUMP, "/opt/echo/between": "<>\n", "/opt/echo/end": "END"})
     for path in INTERPRETERS:
         host.run(["mkdir", "-p", str(Path(path).parent)])
         host.run(["cp", "/bin/dash", path])
@@ -88,11 +84,16 @@ def executed(host: Host, units: Sequence[str]) -> dict[str, tuple[list[str], dic
         "import json, os, subprocess, sys, time\n"
         "units = json.load(sys.stdin)\n"
         "subprocess.run(['systemctl', 'start', *units])\n"
-        "until = time.monotonic() + 60\n"
-        "while not all(os.path.exists('/var/lib/echo/' + u) for u in units) and time.monotonic() < until:\n"
-        "    time.sleep(0.02)\n"
-        "print(json.dumps({u: open('/var/lib/echo/' + u, 'rb').read().decode('latin-1') for u in units\n"
-        "                  if os.path.exists('/var/lib/echo/' + u)}))"
+        "until, told, left = time.monotonic() + 60, {}, list(units)\n"
+        "while left and time.monotonic() < until:\n"
+        "    for unit in left:\n"
+        "        path = '/var/lib/echo/' + unit\n"
+        "        raw = open(path, 'rb').read() if os.path.exists(path) else b''\n"
+        "        if raw.endswith(b'END'):\n"
+        "            told[unit] = raw[:-3].decode('latin-1')\n"
+        "    left = [unit for unit in left if unit not in told]\n"
+        "    time.sleep(0.05 if left else 0)\n"
+        "print(json.dumps(told))"
     )], input=json.dumps(list(units))).out)
     found = {}
     for unit, raw in told.items():

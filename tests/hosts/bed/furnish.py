@@ -83,6 +83,8 @@ def furnish(host: Host) -> None:
     for generator in host.image.glob("usr/lib/systemd/system-generators/*"):
         links[f"etc/systemd/system-generators/{generator.name}"] = "/dev/null"
     shutil.copytree(host.folder.parent / "visited" / "deployer", upper / "var/lib/deployer", dirs_exist_ok=True)
+    # A manager for each user that logs in takes longer to start than the login, and nothing here asks for it.
+    links["etc/systemd/system/user@.service"] = "/dev/null"
     for link, target in links.items():
         (upper / link).parent.mkdir(parents=True, exist_ok=True)
         (upper / link).symlink_to(target)
