@@ -9,6 +9,7 @@ from deployer.remote import bootstrap
 from deployer.remote.bundle import bundle
 from deployer.remote.stream import PipeStream
 from tests.hosts.bed import Host, Operator
+from tests.hosts.bed.host import ENVIRONMENT
 from tests.hosts.sshing import PASSWORD, Answers, Line
 
 
@@ -140,7 +141,8 @@ def test_an_expired_account(line: Line) -> None:
 def test_the_hosts_own_machine_without_ssh(host: Host, user: str, answers: tuple[str, ...]) -> None:
     """What ``local`` does, started on the host by one of its users."""
     mark = bootstrap.new_mark()
-    stream = PipeStream(host._enter(["runuser", "-u", user, "--", *bootstrap.argv(mark, bundle().hash, "sudo")]))
+    words = ["runuser", "-u", user, "--", *bootstrap.argv(mark, bundle().hash, "sudo")]
+    stream = PipeStream(host._enter(words, "env", "-i", *(f"{name}={value}" for name, value in ENVIRONMENT.items())))
     try:
         login = bootstrap.Login("local", user, "localhost")
         assert bootstrap.greet(stream, mark, bundle(), login, Answers(*answers)).uid == 0

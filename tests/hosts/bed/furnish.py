@@ -25,6 +25,21 @@ if TYPE_CHECKING:
 PROGRAMS = {"bed": Path(__file__).with_name("files"), "standin": Path(__file__).resolve().parents[2] / "standin"}
 """What every host has in /usr/local/lib, by the name it has there."""
 
+IDLE = (
+    "dev-hugepages.mount", "dev-mqueue.mount", "kmod-static-nodes.service", "modprobe@.service",
+    "proc-sys-fs-binfmt_misc.automount", "sys-fs-fuse-connections.mount", "sys-kernel-config.mount",
+    "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "rc-local.service", "getty-static.service",
+    "systemd-ask-password-console.path", "systemd-ask-password-console.service", "systemd-ask-password-wall.path",
+    "systemd-ask-password-wall.service", "systemd-binfmt.service", "systemd-firstboot.service",
+    "systemd-fsck-root.service", "systemd-fsckd.service", "systemd-fsckd.socket", "systemd-initctl.service",
+    "systemd-initctl.socket", "systemd-machine-id-commit.service", "systemd-modules-load.service",
+    "systemd-pcrphase-initrd.service", "systemd-pcrphase-sysinit.service", "systemd-pcrphase.service",
+    "systemd-pstore.service", "systemd-random-seed.service", "systemd-remount-fs.service", "systemd-repart.service",
+    "systemd-sysctl.service", "systemd-sysext.service", "systemd-sysusers.service", "initrd-cleanup.service",
+    "initrd-parse-etc.service", "initrd-switch-root.service", "initrd-udevadm-cleanup-db.service",
+)
+"""Units that have nothing to do on a test host."""
+
 LINKS = {"usr/bin/nvidia-smi": "driver", "usr/local/bin/gpu-hold": "gpu-hold"}
 
 
@@ -64,6 +79,8 @@ def furnish(host: Host) -> None:
         ("etc/machine-id", uuid.uuid4().hex + "\n", 0o444),
         ("etc/hostname", host.name + "\n", 0o644),
         ("etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {host.name}\n", 0o644),
+        # Root's manager starts with the machine, not with the first login of each test.
+        ("var/lib/systemd/linger/root", "", 0o644),
         ("etc/gpu.json", json.dumps(inventory(2, seed=host.gpu.seed)), 0o644),
         ("etc/ssh/bed_authorized_keys", host.keys.public, 0o644),
         ("etc/ssh/ssh_host_ed25519_key", key.private, 0o600),
@@ -83,8 +100,8 @@ def furnish(host: Host) -> None:
     for generator in host.image.glob("usr/lib/systemd/system-generators/*"):
         links[f"etc/systemd/system-generators/{generator.name}"] = "/dev/null"
     shutil.copytree(host.folder.parent / "visited" / "deployer", upper / "var/lib/deployer", dirs_exist_ok=True)
-    # A manager for each user that logs in takes longer to start than the login, and nothing here asks for it.
-    links["etc/systemd/system/user@.service"] = "/dev/null"
+    # What a machine of metal needs, or an initrd: here it only makes each boot and each daemon-reload slower.
+    links |= {f"etc/systemd/system/{unit}": "/dev/null" for unit in IDLE}
     for link, target in links.items():
         (upper / link).parent.mkdir(parents=True, exist_ok=True)
         (upper / link).symlink_to(target)

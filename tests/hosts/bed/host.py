@@ -22,8 +22,8 @@ from tests.hosts.bed.sglang import Sglang
 from tests.hosts.bed.slot import Slot
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-ENVIRONMENT = ("env", "-i", f"PATH={PATH}", "LANG=C.UTF-8", "HOME=/root", "USER=root", "LOGNAME=root",
-               "SHELL=/bin/bash")
+ENVIRONMENT = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": "/root", "USER": "root", "LOGNAME": "root",
+               "SHELL": "/bin/bash"}
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,15 @@ class Host:
     def run(self, command: str | Sequence[str], *, input: str = "", timeout: float = 60.0, check: bool = True) -> Ran:
         """Runs as root in the host, not through SSH (a few ms). A text goes to bash, words run as they are."""
         done = subprocess.run(self._enter(command), input=input, capture_output=True, text=True, errors="replace",
-                              timeout=timeout)
+                              timeout=timeout, env=ENVIRONMENT)
         if check and done.returncode:
             raise CommandFailed(f"{self.name}: {command!r} exited {done.returncode}\n{done.stdout}{done.stderr}")
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def popen(self, command: str | Sequence[str]) -> subprocess.Popen[str]:
         """Like ``run``, without waiting; pipes for all three streams. Killing it kills the program on the host."""
-        return subprocess.Popen(self._enter(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, errors="replace")
+        return subprocess.Popen(self._enter(command, "setpriv", "--pdeathsig", "KILL"), env=ENVIRONMENT, text=True,
+                                errors="replace", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def ssh(self, command: str, *, user: str = "root", input: str = "", timeout: float = 60.0, check: bool = True,
             options: Sequence[str] = ()) -> Ran:
@@ -91,13 +91,12 @@ class Host:
             raise CommandFailed(f"{self.name}: ssh {command!r} exited {done.returncode}\n{done.stdout}{done.stderr}")
         return Ran(done.returncode, done.stdout, done.stderr)
 
-    def _enter(self, command: str | Sequence[str]) -> list[str]:
+    def _enter(self, command: str | Sequence[str], *before: str) -> list[str]:
         words = ["/bin/bash", "-c", command] if isinstance(command, str) else list(command)
         entries = [str(hierarchy / self._inner_group / "cgroup.procs") for hierarchy in cgroups.hierarchies()]
         join = " ".join(f"echo $$ > {shlex.quote(entry)};" for entry in entries)
         return ["/bin/sh", "-c", f'{join} exec "$@"', "run",
-                "nsenter", f"--target={self.machine.leader}", "--all", *ENVIRONMENT,
-                "setpriv", "--pdeathsig", "KILL", *words]
+                "nsenter", f"--target={self.machine.leader}", "--all", *before, *words]
 
     # -- files ----------------------------------------------------------------------------------------------------
 
@@ -193,6 +192,7 @@ class Host:
 
     def remember(self) -> None:
         """What the host is now is what ``reset`` brings back."""
+        self.run(["systemctl", "start", "user@0.service"])
         self._baseline = Baseline(self, self.image, self.folder)
 
     def reset(self) -> bool:
