@@ -30,10 +30,11 @@ test: setup
 	    $(MAKE) --no-print-directory $$part || status=$$?; done; exit $$status
 
 test-pure: setup
-	$(PYTEST) -n $(WORKERS) --dist worksteal $(PURE)
+	$(PYTEST) -n $$(( $(WORKERS) + 1 )) --dist worksteal $(PURE)
 
+# Hosts wait a good part of the time: for a boot, a drain, a deadline.
 test-hosts: setup
-	$(PYTEST) -n $$(( $(WORKERS) + 1 )) --dist worksteal tests/hosts
+	$(PYTEST) -n $$(( $(WORKERS) + 3 )) --dist worksteal tests/hosts
 
 # One at a time: each of the real server's three processes takes 0.7 GB.
 test-sglang: setup

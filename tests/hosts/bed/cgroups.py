@@ -30,11 +30,14 @@ def make(path: str) -> list[Path]:
 def members(path: str) -> list[int]:
     """The processes in ``path`` and below it."""
     found: set[int] = set()
-    for group in _groups(path):
-        try:
-            found.update(int(word) for word in (group / "cgroup.procs").read_text().split())
-        except OSError:
-            continue
+    for mount in MOUNTS:
+        # os.walk: a group may go while it is looked into, when systemd removes it.
+        for folder, _, _ in os.walk(f"{mount}/{path}"):
+            try:
+                with open(folder + "/cgroup.procs") as file:
+                    found.update(map(int, file.read().split()))
+            except OSError:
+                continue
     found.discard(0)
     return sorted(found)
 
@@ -66,5 +69,4 @@ def _groups(path: str) -> Iterator[Path]:
     for hierarchy in hierarchies():
         top = hierarchy / path
         if top.is_dir():
-            # os.walk: a group may go while it is looked into, when systemd removes it.
             yield from (Path(folder) for folder, _, _ in os.walk(top))

@@ -78,7 +78,7 @@ class Disk:
                     if path in SKIPPED:
                         continue
                     is_folder = entry.is_dir(follow_symlinks=False)
-                    found[path] = _signature(Path(entry.path), is_folder)
+                    found[path] = _told(entry.stat(follow_symlinks=False), is_folder)
                     if is_folder:
                         folders.append(path + "/")
         return found
@@ -86,7 +86,10 @@ class Disk:
 
 def _signature(path: Path, is_folder: bool) -> Signature:
     """What tells a change: of a folder only mode and owner, since its times change with what it holds."""
-    seen = path.lstat()
+    return _told(path.lstat(), is_folder)
+
+
+def _told(seen: os.stat_result, is_folder: bool) -> Signature:
     times = (0, 0) if is_folder else (seen.st_size, seen.st_mtime_ns)
     return (seen.st_mode, seen.st_uid, seen.st_gid, *times)
 
