@@ -64,7 +64,7 @@ def sessions(host: Host) -> tuple[str, str, str, subprocess.Popen[str]]:
     assert open_one.stdout and open_one.stdout.readline() == "ready\n"
     paths = []
     for name in ("10002", "10001"):
-        text = host.read(f"/proc/{host.pids(f'^sleep {name}')[0]}/cgroup")
+        text = host.read(f"/proc/{host.await_pid(f'^sleep {name}')}/cgroup")
         match = re.search(r"(/user\.slice/user-(\d+)\.slice/session-\w+\.scope)", text)
         assert match, text
         paths.append(match.group(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -157,6 +158,14 @@ class Host:
     def pids(self, pattern: str) -> list[int]:
         """Processes whose full command line matches, as numbered inside the host."""
         return [int(word) for word in self.run(["pgrep", "-f", "--", pattern], check=False).out.split()]
+
+    def await_pid(self, pattern: str, seconds: float = 10.0) -> int:
+        """The first such process, as soon as it is there: one that was just started may not have its name yet."""
+        until = time.monotonic() + seconds
+        while not (found := self.pids(pattern)):
+            assert time.monotonic() < until, f"{self.name}: no process {pattern!r} after {seconds:.0f} s"
+            time.sleep(0.02)
+        return found[0]
 
     def unvisited(self) -> None:
         """Takes away what the tool's earlier visits left: hosts of the bed have its agent already."""
